@@ -86,6 +86,7 @@ struct sk_engine {
     const struct sk_host_ops *host;
     /* Notes do not travel with its events: they are yields of their own (sk_note_value), whose get never waits, in a sink neither. */
     bool no_notes;
+    bool no_parts; /* sk_arg.part is refused */
 };
 
 struct sk_engine_conf;   /* conf.h */

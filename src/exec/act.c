@@ -10,6 +10,16 @@
 
 #define TAG SK_TAG_EXEC
 
+/* Its task sees this part of the value only. */
+static bool is_part(const struct sk_exec *x, const struct sk_blk *b) {
+    return b->slice && !x->e->no_parts && b->ref.bytes < b->pack->blk->ref.bytes;
+}
+
+static struct sk_arg block_arg(const struct sk_exec *x, const struct sk_blk *b) {
+    if (!is_part(x, b)) return (struct sk_arg){.ref = {b->ref.oid}};
+    return (struct sk_arg){.ref = {b->ref.oid}, .part = true, .offset = b->ref.row0, .length = b->ref.bytes};
+}
+
 static void write_exec(struct sk_wr *w, const struct sk_exec *x, const struct sk_stask *t) {
     const struct sk_sstage *s = &x->step->s[t->stage];
     sk_wr_u64(w, t->seq);
@@ -19,10 +29,19 @@ static void write_exec(struct sk_wr *w, const struct sk_exec *x, const struct sk
     else sk_wr_bytes(w, NULL, 0);
     sk_wr_u32(w, t->in.n);
     for (const struct sk_blk *b = t->in.head; b; b = b->next) {
-        sk_wr_u64(w, b->ref.row0);
+        sk_wr_u64(w, is_part(x, b) ? 0 : b->ref.row0);
         sk_wr_u64(w, b->ref.n_rows);
         sk_wr_u32(w, b->side);
+        if (!s->exchange) continue;
+        sk_wr_u64(w, b->ref.bytes);
+        sk_wr_u32(w, b->pack->run);
+        sk_wr_u32(w, b->slice ? (uint32_t)b->ref.origin : 0);
     }
+    if (!s->exchange) return;
+    sk_wr_u32(w, t->phase);
+    sk_wr_u32(w, t->unit);
+    sk_wr_u32(w, t->last);
+    sk_wr_u32(w, s->exchange->n);
 }
 
 /* The argument that says what this task is; *temp gets a reference to give back after submit when it had to be put. */
@@ -50,12 +69,16 @@ static sk_rc exec_arg(struct sk_exec *x, const struct sk_stask *t, struct sk_arg
 static sk_rc do_launch(struct sk_exec *x, struct sk_stask *t, struct sk_err *err) {
     const struct sk_sstage *s = &x->step->s[t->stage];
     bool actor = s->kind == SK_STAGE_ACTORS;
-    struct sk_arg args[2 + SK_BUNDLE_BLOCKS_MAX];
+    struct sk_arg some[2 + SK_BUNDLE_BLOCKS_MAX], *args = some;
     uint32_t n = 0;
     sk_oid temp = {0};
+    if (t->in.n > SK_BUNDLE_BLOCKS_MAX) {
+        if (!sk_vec_reserve(&x->args, TAG, (uint64_t)t->in.n + 2)) return SK_ERR(err, SK_ENOMEM, "%u arguments of a task", t->in.n);
+        args = x->args.p;
+    }
     if (!actor) args[n++] = (struct sk_arg){.ref = x->blobs[t->stage]};
     SK_TRY(exec_arg(x, t, &args[n++], &temp, err));
-    for (const struct sk_blk *b = t->in.head; b; b = b->next) args[n++] = (struct sk_arg){.ref = {b->ref.oid}};
+    for (const struct sk_blk *b = t->in.head; b; b = b->next) args[n++] = block_arg(x, b);
     struct sk_task_opts opts = {.max_calls = actor ? 0 : sk_run_desc(x, t->stage)->max_calls};
     struct sk_task_spec spec = {
         .fn = actor ? x->conf.stage_call : x->conf.run_stage,

@@ -13,6 +13,9 @@ struct recount {
     uint64_t blocks, cost, disk, n_paid; /* of all blocks; n_paid: that cost something */
     uint64_t tasks, flying, feeding, bundles;
     uint64_t promise, feed_bytes, feed_held_n;
+    uint64_t slices, slices_of, parked, parked_disk,
+        sliced;                             /* of packs: that exist, by themselves and as packs say; what waits in exchanges */
+    uint64_t open_bytes, open_rows;         /* of one stage: what waits to be merged */
     uint64_t places, early;                 /* of what went ahead: places kept for it, tasks without a number */
     int64_t cpu, cpu_actors, gpu, gpu_kept; /* gpu_kept: by living actors */
 };
@@ -22,6 +25,20 @@ struct of_stage {
     uint32_t calls[64]; /* of its first actors */
 };
 
+static bool block(const struct sk_step *x, const struct sk_blk *b, struct recount *r) {
+    r->blocks++;
+    r->cost += b->cost;
+    r->disk += b->on_disk ? b->cost : 0;
+    r->n_paid += b->cost > 0;
+    r->places += b->early != NULL;
+    r->slices += b->slice;
+    NEED(!b->cost || !x->conf.moves || sk_map_get(&x->by_oid, b->ref.oid) == b);
+    NEED(!b->early == (b->ref.oid != 0) && (!b->early || b->early->seq == SK_NO_SEQ));
+    NEED(!b->pack || b->slice == (b->pack->blk != b));
+    return !b->slice ||
+           (!b->cost && !b->on_disk && b->ref.oid == b->pack->blk->ref.oid && b->ref.row0 + b->ref.bytes <= b->pack->blk->ref.bytes);
+}
+
 static bool queue(const struct sk_step *x, const struct sk_blkq *q, struct recount *r) {
     uint64_t n = 0, bytes = 0, rows = 0, cost = 0;
     NEED(!q->head == !q->tail && (!q->tail || !q->tail->next));
@@ -30,14 +47,8 @@ static bool queue(const struct sk_step *x, const struct sk_blkq *q, struct recou
         bytes += b->ref.bytes;
         rows += b->ref.n_rows;
         cost += b->cost;
-        r->disk += b->on_disk ? b->cost : 0;
-        r->n_paid += b->cost > 0;
-        r->places += b->early != NULL;
-        NEED(!b->cost || !x->conf.moves || sk_map_get(&x->by_oid, b->ref.oid) == b);
-        NEED(!b->early == (b->ref.oid != 0) && (!b->early || b->early->seq == SK_NO_SEQ));
+        NEED(block(x, b, r));
     }
-    r->blocks += n;
-    r->cost += cost;
     return n == q->n && bytes == q->bytes && rows == q->rows && cost == q->cost;
 }
 
@@ -48,7 +59,9 @@ static bool task(const struct sk_step *x, const struct sk_stask *t, struct recou
     r->tasks++;
     r->flying += !t->over;
     r->feeding += !t->over && st->feeder;
-    r->promise += t->promise;
+    r->promise += t->promise + t->read;
+    r->sliced += t->phase == SK_PHASE_REDUCE && !t->over ? t->in.bytes - t->read : 0;
+    NEED(!t->read || (!t->over && st->exchange));
     r->feed_bytes += st->feeder ? t->promise + t->held.cost : 0;
     r->feed_held_n += st->feeder ? t->held.n : 0;
     s->in_flight += !t->over;
@@ -85,7 +98,7 @@ static bool tasks(const struct sk_step *x, uint32_t si, struct recount *r, struc
 }
 
 static bool inputs(const struct sk_step *x, const struct sk_sstage *s, struct recount *r) {
-    uint64_t ready = 0, bytes = 0, rows = 0;
+    uint64_t ready = 0, bytes = r->open_bytes, rows = r->open_rows;
     NEED(!s->ready == !s->ready_last && (!s->ready || (!s->ready->early && !s->ready_last->next)));
     for (const struct sk_bundle *b = s->ready; b; b = b->next) {
         NEED(queue(x, &b->q, r) && (!b->early || (!b->q.n && b->early->seq == SK_NO_SEQ)));
@@ -114,6 +127,36 @@ static bool inputs(const struct sk_step *x, const struct sk_sstage *s, struct re
     return bytes == s->ready_bytes && rows == s->ready_rows;
 }
 
+static bool pack(const struct sk_step *x, const struct sk_pack *p, struct recount *r) {
+    NEED(p->blk->pack == p && !p->blk->slice && p->parked && (p->slices || p->more) && block(x, p->blk, r));
+    *(p->blk->on_disk ? &r->parked_disk : &r->parked) += p->blk->cost;
+    r->slices_of += p->slices;
+    return !p->sample || block(x, p->sample, r);
+}
+
+static bool packs(const struct sk_step *x, const struct sk_sstage *s, struct recount *r) {
+    const struct sk_exchange *e = s->exchange;
+    uint64_t rest = 0;
+    for (uint32_t i = 0; s->merge && i < s->merge->open.n; i++) {
+        const struct sk_bundle *b = s->merge->open.p[i].b;
+        NEED(!b || (queue(x, &b->q, r) && b->q.n && b->q.n < s->merge->k));
+        r->bundles += b != NULL;
+        r->open_bytes += b ? b->q.bytes : 0;
+        r->open_rows += b ? b->q.rows : 0;
+    }
+    if (!e) return true;
+    for (uint32_t i = 0; i < e->packs.n; i++) {
+        const struct sk_pack *p = e->packs.p[i];
+        NEED(!p || (pack(x, p, r) && (!p->place || (p->run == i && p->place == &e->packs.p[i]))));
+        rest += p && !e->running ? p->blk->ref.bytes : 0;
+    }
+    for (uint32_t i = e->next; e->running && i < e->n; i++) rest += e->bytes[i];
+    for (uint32_t k = 0; k < s->n_inputs; k++) NEED(!e->pending[k] || (!e->n && block(x, e->pending[k], r)));
+    NEED(!e->bounds || pack(x, e->bounds, r));
+    NEED(e->next <= e->n && rest == e->rest && (!s->ended || sk_exchange_spent(e)));
+    return !e->running || s->n_ready || e->next == e->n;
+}
+
 static bool pool(const struct sk_sstage *s, const struct of_stage *o, struct recount *r) {
     uint32_t live = 0, starting = 0, busy = 0;
     NEED(s->n_actors <= s->pool_max);
@@ -134,7 +177,8 @@ static bool pool(const struct sk_sstage *s, const struct of_stage *o, struct rec
 static bool stage(const struct sk_step *x, uint32_t si, struct recount *r) {
     const struct sk_sstage *s = &x->s[si];
     struct of_stage o = {0};
-    NEED(tasks(x, si, r, &o) && inputs(x, s, r));
+    r->sliced = r->open_bytes = r->open_rows = 0;
+    NEED(tasks(x, si, r, &o) && packs(x, s, r) && inputs(x, s, r) && (!s->exchange || r->sliced == s->exchange->sliced));
     NEED(!s->ended || sk_list_empty(&s->window));
     NEED(s->kind != SK_STAGE_LIMIT || s->left >= 0);
     NEED(!s->max_tasks || s->in_flight <= s->max_tasks);
@@ -151,6 +195,7 @@ bool sk_step_check(const struct sk_step *x) {
     NEED(r.cost == x->mem.used + x->mem.disk && r.disk == x->mem.disk && r.promise == x->mem.reserved && x->mem.used <= x->mem.peak);
     NEED((x->conf.moves ? r.n_paid : 0) == x->by_oid.n && r.blocks == x->blks.n_used && r.bundles == x->bundles.n_used &&
          r.places == r.early);
+    NEED(r.slices == r.slices_of && r.parked == x->parked && r.parked_disk == x->parked_disk);
     NEED(r.tasks == x->tasks.n_used && r.tasks == x->slots.n - x->free_slots.n && r.flying == x->n_flying && r.feeding == x->n_feeding);
     NEED(r.cpu == x->cpu.used && r.cpu_actors == x->cpu_actors && r.gpu == x->gpu.used && r.gpu_kept == x->conf.gpu_e4 - x->gpu.total);
     NEED((!x->cpu.strict || x->cpu.used <= x->cpu.total) && (!x->gpu.strict || x->gpu.used <= x->gpu.total)); /* the user's limits hold */

@@ -17,10 +17,31 @@ static const struct sk_stask *awaited(const struct sk_exec *x, const struct sk_e
     return t && !t->over && !t->cancelled && !x->failed ? t : NULL;
 }
 
-static void on_yield(struct sk_exec *x, const struct sk_event *ev, struct sk_step_ev *out) {
+union pack_note {
+    struct sk_pack_note head;
+    uint8_t bytes[SK_NOTE_MAX];
+};
+
+/* It is a pack; its note, which lies anywhere, is copied to `pack`. */
+static bool read_pack(const struct sk_event *ev, union pack_note *pack, struct sk_step_ev *out) {
+    if (!sk_pack_note_ok(ev->note)) return false;
+    memcpy(pack->bytes, ev->note.p, ev->note.n);
+    const struct sk_pack_note *h = &pack->head;
+    out->kind = SK_SEV_YIELDED;
+    out->block = (struct sk_bref){.oid = ev->oid.v, .n_rows = h->rows, .bytes = h->bytes, .schema = h->schema};
+    out->cost = ev->size_bytes;
+    out->pack = h;
+    return true;
+}
+
+static void on_yield(struct sk_exec *x, const struct sk_event *ev, union pack_note *pack, struct sk_step_ev *out) {
     struct sk_block_note note;
     const struct sk_stask *t = awaited(x, ev);
     out->kind = SK_SEV_TICK;
+    if (t && read_pack(ev, pack, out)) {
+        sk_flow_add(&x->made, ev->oid.v, ev->task.v, sk_now_ns());
+        return;
+    }
     if (!t || ev->note.n < sizeof note || (memcpy(&note, ev->note.p, sizeof note), note.magic != SK_BLOCK_NOTE)) {
         struct sk_err err = {0};
         char name[40];
@@ -75,7 +96,8 @@ static void take_event(struct sk_exec *x, const struct sk_event *ev) {
     struct sk_task_note_op fused[16];
     struct sk_step_ev out = {.kind = SK_SEV_TICK, .task = ev->tag, .attempt = ev->attempt};
     if (ev->kind == SK_EV_STARTED) return;
-    if (ev->kind == SK_EV_YIELDED) on_yield(x, ev, &out);
+    union pack_note pack;
+    if (ev->kind == SK_EV_YIELDED) on_yield(x, ev, &pack, &out);
     else if (ev->kind == SK_EV_DONE) on_done(ev, &out, fused);
     else if (ev->kind == SK_EV_SPILLED || ev->kind == SK_EV_RESTORED) on_moved(ev, &out);
     else on_failed(x, ev, &out);

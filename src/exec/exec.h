@@ -43,7 +43,8 @@ enum sk_pack_kind {
     SK_PACK_RUN,
     /* Of the run that the task yields next: a block with the key columns of each page's first row, and the page's rows, offset and length. */
     SK_PACK_SAMPLE,
-    /* Of a cut task: which pages of run `run` belong to partitions first, first + 1, ... The value itself is empty. All partitions of each run, in any order. */
+    /* Of a cut task: which pages of run `run` belong to partitions first, first + 1, ...; behind its last partition come those of the next run, from partition 0
+     * on. The value itself is empty. All partitions of each run, once, in any order. */
     SK_PACK_CUTS,
     /* Of a cut task, once or not at all: a block that goes to every reduce. */
     SK_PACK_BOUNDS
@@ -138,6 +139,8 @@ struct sk_exec_op_stats {
     int64_t total_units; /* tasks expected in all, -1 unknown */
     uint32_t n_fused;
     struct sk_task_note_op fused[16]; /* per fused operator */
+    /* Of a stage that begins with an exchange: packs that came, their bytes; partitions, once the input has ended; bytes of the largest one */
+    uint64_t packs, pack_bytes, partitions, largest_bytes;
 };
 struct sk_exec_stats {
     int64_t wall_ns;

@@ -3,7 +3,7 @@
  *     engine events --event.c--> sk_step_ev --step.c--> sk_act list --act.c--> engine calls
  *
  * All but inbox.c, notes.c and what includes run_int.h is pure: no clock, no engine call, no I/O; they allocate from pools only. Everything in them belongs to one lock, the
- * run's (inbox.c). Calls go one way: step -> launch, order -> input, pools, zip -> tables. */
+ * run's (inbox.c). Calls go one way: step -> launch, order -> input, pools, zip, exchange, packs -> tables. */
 #ifndef SK_EXEC_INT_H
 #define SK_EXEC_INT_H
 
@@ -15,7 +15,7 @@
 #include "exec/guards.h"
 
 #define SK_NO_STAGE UINT32_MAX
-#define SK_BUNDLE_BLOCKS_MAX 128u /* inputs of one task */
+#define SK_BUNDLE_BLOCKS_MAX 128u /* inputs of one task; of one that merges packs or takes parts of them: any number */
 #define SK_NO_SEQ UINT64_MAX      /* number of a task that has started ahead of its turn */
 #define SK_WINDOW_MAX 4096u       /* tasks of a stage between the head of the order and the last one launched */
 
@@ -67,6 +67,7 @@ static inline struct sk_bref sk_bref_first(struct sk_bref r, uint64_t rows) {
 }
 
 struct sk_stask;
+struct sk_pack;
 struct sk_blk { /* one reference to rows of a block, in exactly one queue; or the place of one that went ahead of its turn */
     struct sk_blk *next;
     struct sk_bref ref;     /* oid 0: gone ahead */
@@ -76,6 +77,9 @@ struct sk_blk { /* one reference to rows of a block, in exactly one queue; or th
     struct sk_stask *early; /* gone ahead: whose input it is */
     uint32_t side;          /* input of a task: the number of the stage's input that it is of */
     bool on_disk;           /* spilled */
+    bool
+        slice; /* a part of a pack, by reference: of it oid, bytes and n_rows are ref's; row0 is its first byte, origin its first row in the run. It costs nothing */
+    struct sk_pack *pack; /* not NULL: it is this pack; a slice: of this one */
 };
 struct sk_blkq {
     struct sk_blk *head, *tail;
@@ -91,6 +95,48 @@ struct sk_bundle { /* input of one task; or the place of a task that started ahe
     struct sk_stask *early;
 };
 
+/* ---- packs (packs.c, exchange.c) --------------------------------------------------------------------------------------------------- */
+
+struct sk_pack { /* what the note of a pack says; lives as long as its block */
+    struct sk_blk *blk;
+    struct sk_blk *sample;     /* RUN: until the cut task has it */
+    struct sk_pack **place;    /* in the table of an exchange whose input has ended */
+    uint32_t kind, first, n;   /* enum sk_pack_kind; parts of partitions first to first + n - 1 */
+    uint32_t last;             /* behind the last partition with bytes of it */
+    uint32_t side, run, told;  /* run: its number in the exchange; told: partitions that the cut task has said of it */
+    uint32_t slices;           /* that exist */
+    bool parked;               /* it waits in an exchange */
+    bool more;                 /* slices will be made of it */
+    struct sk_pack_cut part[]; /* [n] */
+};
+
+struct sk_exchange {       /* of a stage that begins with one: what waits for its reduces */
+    bool cut, running;     /* running: its reduces are being made; before, its input comes, or the cut task works */
+    uint32_t wanted, n;    /* partitions: of the user, 0: any; that there are */
+    uint32_t next;         /* first partition that no reduce has */
+    uint32_t longest;      /* parts of the pack that has most */
+    uint32_t phase, first; /* of the input that is ready: enum sk_exec_phase; its partitions are first to next - 1, of the cut task all */
+    uint64_t total, rest;  /* bytes: that came; of what no reduce has */
+    uint64_t target;       /* bytes that a reduce takes */
+    uint64_t *bytes;       /* [n] of each partition */
+    uint32_t *order, *at;  /* [packs.n] packs by their first partition; [n + 1] where those of each begin */
+    uint64_t sliced;       /* bytes of parts that running reduces have, less those that were read from disk for them */
+    SK_VEC(struct sk_pack *) packs; /* in the order (side, arrival) once the input has ended; NULL: dropped */
+    SK_VEC(uint32_t) found;
+    struct sk_blk **pending;  /* [n_inputs] a sample whose run has not come */
+    struct sk_pack **columns; /* [n_inputs] the pack whose columns are shown to who has no rows of this input */
+    struct sk_pack *bounds;
+};
+
+struct sk_merge { /* of a stage that merges packs: those of the same partitions, so many a task */
+    uint32_t k;
+    SK_VEC(struct sk_open_merge {
+        uint32_t first;
+        struct sk_bundle *b;
+    })
+    open;
+};
+
 struct sk_side { /* one of several inputs whose rows are taken side by side */
     struct sk_blkq q;
     uint64_t rows; /* that have come in all */
@@ -102,12 +148,16 @@ struct sk_stask { /* from launch until its last block was passed on and the engi
     uint64_t id;   /* generation << 32 | slot: what events name it by */
     uint64_t user; /* act.c: the engine's task id; 0: not submitted */
     uint64_t seq, origin;
-    uint32_t stage, actor, unit, n_yields;
+    uint32_t stage, actor, n_yields;
+    uint32_t unit;           /* of a source; of an exchange: its first partition */
     struct sk_blkq in, held; /* inputs; yields whose turn has not come */
     uint64_t promise, in_bytes, out_bytes;
     int64_t est_ns, launch_ns;
     int64_t begun_ns;              /* for stall.c, when the engine was asked (step.asked): 0, it had not begun */
     bool over, cancelled, unknown; /* over: done in the engine */
+    uint8_t phase;                 /* enum sk_exec_phase */
+    uint32_t last;                 /* of an exchange: behind its last partition */
+    uint64_t read;                 /* bytes of parts that are read from disk for it: reserved */
 };
 
 /* Calls may be sent before the constructor has ended (the engine queues them, and hands its failure to them), but only one until something
@@ -140,6 +190,7 @@ struct sk_sstage {
     bool feeder, ramped; /* feeder: its blocks reach the consumer with no task between; ramped: a LIMIT is downstream */
     int64_t cpu_e4, gpu_e4, cap_rows, limit, batch_rows;
     bool writes; /* its tasks have effects outside */
+    bool packs;  /* its blocks are packs */
     uint32_t pool_min, pool_max, max_in_flight, max_tasks;
     /* input */
     struct sk_bundle *ready, *ready_last; /* the first one is never a place */
@@ -149,7 +200,7 @@ struct sk_sstage {
     uint64_t ready_bytes, ready_rows;
     uint64_t n_bundled;               /* blocks of the inputs that were made */
     struct sk_side *sides;            /* [n_inputs] of a stage that takes several side by side, else NULL */
-    uint32_t lacks;                   /* then: the input that the next task waits for, or SK_NO_STAGE */
+    uint32_t lacks;                   /* of sides: the input that the next task waits for, or SK_NO_STAGE */
     uint32_t n_ended, turn, frontier; /* inputs that ended; UNION: whose turn it is, and the last input that may start */
     bool input_ended, ended, cut;     /* cut: a LIMIT below is satisfied */
     int64_t left;                     /* LIMIT: rows still to pass */
@@ -164,6 +215,9 @@ struct sk_sstage {
     double est_ns;                         /* learned time of a task, 0 unknown */
     struct sk_sactor *actors;              /* [pool_max] */
     uint32_t n_actors, n_live, n_starting; /* places used in actors[]; not gone; of them starting */
+    /* packs */
+    struct sk_exchange *exchange; /* of a stage that begins with one, else NULL */
+    struct sk_merge *merge;       /* of one that merges packs, else NULL */
     /* metrics */
     enum sk_stop stop; /* of the last look */
     double score;      /* time at its cap, weighted by its share of what was exhausted */
@@ -181,13 +235,14 @@ struct sk_sstage {
 enum sk_step_ev_kind { SK_SEV_YIELDED = 1, SK_SEV_DONE, SK_SEV_FAILED, SK_SEV_TICK, SK_SEV_SPILLED, SK_SEV_RESTORED };
 struct sk_step_ev {
     enum sk_step_ev_kind kind;
-    uint32_t attempt;     /* of the task */
-    uint64_t task;        /* id */
-    struct sk_bref block; /* YIELDED: row0 0; SPILLED, RESTORED: its oid, which may be none of the run's */
-    uint64_t cost;        /* YIELDED: bytes in the store */
-    int64_t run_ns;       /* DONE: time in the worker; <= 0: unknown */
-    bool actor_dead;      /* DONE: its actor ended with it, for good */
-    uint32_t n_fused;     /* DONE: per operator; valid during the call */
+    uint32_t attempt;                /* of the task */
+    uint64_t task;                   /* id */
+    struct sk_bref block;            /* YIELDED: row0 0; SPILLED, RESTORED: its oid, which may be none of the run's */
+    uint64_t cost;                   /* YIELDED: bytes in the store */
+    const struct sk_pack_note *pack; /* YIELDED: it is a pack, sk_pack_note_ok; valid during the call */
+    int64_t run_ns;                  /* DONE: time in the worker; <= 0: unknown */
+    bool actor_dead;                 /* DONE: its actor ended with it, for good */
+    uint32_t n_fused;                /* DONE: per operator; valid during the call */
     const struct sk_task_note_op *fused;
 };
 
@@ -220,6 +275,7 @@ struct sk_step {
     struct sk_blkq out;                    /* for the consumer, in order */
     uint64_t feed_bytes, feed_held_n;      /* of feeders: held + promised bytes, held blocks */
     uint32_t n_joins, n_flying, n_feeding; /* stages with several inputs; tasks in the engine; of these, of feeders */
+    uint32_t n_exchanges;                  /* stages that begin with one */
     bool done, stalled;
     struct sk_list cancelled; /* tasks that still run but whose results nobody wants */
     struct sk_pool blks, bundles, tasks;
@@ -235,6 +291,7 @@ struct sk_step {
     bool asked;                         /* the engine said which tasks have begun: for the text that follows */
     double consumer_score;
     uint64_t n_steps, n_forced;
+    uint64_t parked, parked_disk; /* cost of packs in exchanges: in memory, on disk */
 };
 
 /* flow.c */
@@ -276,7 +333,10 @@ struct sk_stask *sk_step_task(const struct sk_step *x, uint64_t id); /* NULL: ov
 struct sk_stask *sk_step_new_task(struct sk_step *x);                /* of no list, with no stage; NULL: no memory */
 void sk_step_free_task(struct sk_step *x, struct sk_stask *t);       /* of no list but one, with empty queues */
 sk_rc sk_step_act(struct sk_step *x, struct sk_act a, struct sk_err *err) SK_MUST_USE;
-void sk_step_forget(struct sk_step *x, const struct sk_blk *b); /* its bytes leave the budget */
+/* What t yielded, in no queue yet: its bytes are in the budget, out of t's promise. Failed: its reference is given back. */
+sk_rc sk_step_new_blk(struct sk_step *x, struct sk_stask *t, const struct sk_step_ev *ev, struct sk_blk **out,
+                      struct sk_err *err) SK_MUST_USE;
+void sk_step_forget(struct sk_step *x, const struct sk_blk *b); /* its bytes leave the budget; of no slice */
 /* Of no queue: its reference goes back, its bytes leave the budget. And all of a queue. */
 sk_rc sk_step_drop(struct sk_step *x, struct sk_blk *b, struct sk_err *err);
 sk_rc sk_step_drop_queue(struct sk_step *x, struct sk_blkq *q, struct sk_err *err);
@@ -300,10 +360,34 @@ sk_rc sk_zip_take_in(struct sk_step *x, struct sk_sstage *s, uint32_t side, stru
 sk_rc sk_zip_pair(struct sk_step *x, struct sk_sstage *s, struct sk_err *err); /* after an input has ended */
 uint64_t sk_zip_lead(const struct sk_sstage *s, uint32_t side);                /* bytes of an input that wait for rows of another one */
 
+/* packs.c: packs on their way, and those that are merged */
+bool sk_pack_note_ok(struct sk_bytes note);                                     /* whole, and within its bounds */
+struct sk_pack *sk_pack_new(struct sk_blk *b, const struct sk_pack_note *note); /* b is a pack from now on; NULL: no memory */
+sk_rc sk_packs_take_in(struct sk_step *x, struct sk_sstage *s, uint32_t side, struct sk_blk *b, struct sk_err *err);
+sk_rc sk_packs_input_ended(struct sk_step *x, struct sk_sstage *s, struct sk_err *err);
+sk_rc sk_packs_drop(struct sk_step *x, struct sk_sstage *s, struct sk_err *err); /* nobody wants them: what no task has is given back */
+
+/* exchange.c: packs that wait for their reduces */
+sk_rc sk_exchange_take_in(struct sk_step *x, struct sk_sstage *s, uint32_t side, struct sk_blk *b, struct sk_err *err);
+sk_rc sk_exchange_input_ended(struct sk_step *x, struct sk_sstage *s, struct sk_err *err);
+sk_rc sk_exchange_cut(struct sk_step *x, struct sk_stask *t, const struct sk_step_ev *ev,
+                      struct sk_err *err); /* t yielded; the reference is taken */
+sk_rc sk_exchange_cut_done(struct sk_step *x, struct sk_sstage *s, struct sk_err *err);
+sk_rc sk_exchange_refill(struct sk_step *x, struct sk_sstage *s,
+                         struct sk_err *err); /* the next reduce's input is ready, if there is one */
+void sk_exchange_launched(struct sk_step *x, struct sk_sstage *s, struct sk_stask *t);
+void sk_exchange_over(struct sk_step *x, struct sk_sstage *s, struct sk_stask *t);
+sk_rc sk_exchange_drop(struct sk_step *x, struct sk_sstage *s, struct sk_err *err);
+static inline bool sk_exchange_spent(const struct sk_exchange *e) {
+    return e->running && e->next == e->n;
+} /* no more inputs will be made */
+
 /* view.c: what a policy sees; facts about a stage's next task */
 void sk_view_init(struct sk_step *x);                          /* what is fixed for the run */
 void sk_view_look(struct sk_step *x, struct sk_sched_view *v); /* as it is now; valid until the state changes */
-bool sk_view_in_turn(struct sk_step *x, uint32_t si);          /* no earlier input of a union, nor one that it is ahead of, comes first */
+/* What counts as in memory: not what waits in exchanges and may go to disk, but the parts of it that tasks have. */
+uint64_t sk_view_used(const struct sk_step *x);
+bool sk_view_in_turn(struct sk_step *x, uint32_t si); /* no earlier input of a union, nor one that it is ahead of, comes first */
 static inline bool sk_stage_runs(const struct sk_sstage *s) { return s->kind == SK_STAGE_TASKS || s->kind == SK_STAGE_ACTORS; }
 static inline enum sk_wait sk_stage_wait(const struct sk_sstage *s) { return sk_wait_of[s->stop]; } /* as the last look at it said */
 bool sk_stage_has_input(const struct sk_sstage *s);

@@ -68,6 +68,7 @@ static sk_rc launch(struct sk_step *x, uint32_t si, struct sk_err *err) {
     sk_budget_reserve(&x->mem, t->promise);
     s->promise += t->promise;
     s->taken_cost += t->in.cost;
+    if (SK_UNLIKELY(s->exchange)) sk_exchange_launched(x, s, t);
     s->in_flight++;
     s->n_window++;
     s->n_unknown += t->unknown;
@@ -87,7 +88,8 @@ static sk_rc launch(struct sk_step *x, uint32_t si, struct sk_err *err) {
         x->cpu.queued_ns += (double)s->cpu_e4 * (double)t->est_ns;
         x->gpu.queued_ns += (double)s->gpu_e4 * (double)t->est_ns;
     }
-    return sk_step_act(x, (struct sk_act){.kind = SK_ACT_LAUNCH, .stage = si, .actor = t->actor, .id = t->id}, err);
+    SK_TRY(sk_step_act(x, (struct sk_act){.kind = SK_ACT_LAUNCH, .stage = si, .actor = t->actor, .id = t->id}, err));
+    return s->exchange ? sk_exchange_refill(x, s, err) : SK_OK;
 }
 
 static bool wanted(struct sk_step *x, uint32_t si) {

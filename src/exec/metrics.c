@@ -52,6 +52,16 @@ void sk_metrics_advance(struct sk_step *x, int64_t now_ns) {
     if (consumer) x->consumer_score += (double)dt;
 }
 
+static void get_exchange(const struct sk_sstage *s, struct sk_exec_op_stats *o) {
+    const struct sk_exchange *e = s->exchange;
+    o->packs = e->packs.n;
+    o->pack_bytes = e->total;
+    o->partitions = e->running ? e->n : 0;
+    for (uint32_t i = 0; e->running && i < e->n; i++) o->largest_bytes = SK_MAX(o->largest_bytes, e->bytes[i]);
+    for (uint32_t i = 0; i < e->packs.n; i++) o->queued_blocks += e->packs.p[i] != NULL;
+    o->queued_bytes += e->rest;
+}
+
 static void get_op(const struct sk_sstage *s, struct sk_exec_op_stats *o) {
     *o = (struct sk_exec_op_stats){
         .label = s->label,
@@ -82,6 +92,7 @@ static void get_op(const struct sk_sstage *s, struct sk_exec_op_stats *o) {
     for (uint32_t k = 0; s->sides && k < s->n_inputs; k++) o->queued_blocks += s->sides[k].q.n;
     o->n_actors = s->n_live;
     memcpy(o->fused, s->fused, sizeof o->fused);
+    if (s->exchange) get_exchange(s, o);
 }
 
 void sk_metrics_get(const struct sk_step *x, struct sk_exec_stats *st, struct sk_exec_op_stats *ops, uint32_t cap) {

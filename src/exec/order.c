@@ -27,6 +27,7 @@ bool sk_step_open(const struct sk_step *x, uint32_t si) {
 
 /* A block of stage `from`, which is an input of s. */
 static sk_rc take_in(struct sk_step *x, struct sk_sstage *s, const struct sk_sstage *from, struct sk_blk *b, struct sk_err *err) {
+    if (SK_UNLIKELY(b->pack)) return sk_packs_take_in(x, s, from->which, b, err);
     s->rows_in += b->ref.n_rows;
     s->bytes_in += b->ref.bytes;
     s->ready_bytes += b->ref.bytes;
@@ -87,6 +88,7 @@ static sk_rc cut(struct sk_step *x, uint32_t si, struct sk_err *err) {
     s->n_ready = 0;
     s->ready_bytes = s->ready_rows = 0;
     for (uint32_t i = 0; s->sides && i < s->n_inputs; i++) SK_TRY(sk_step_drop_queue(x, &s->sides[i].q, err));
+    SK_TRY(sk_packs_drop(x, s, err));
     for (uint32_t i = 0; i < s->n_inputs; i++)
         if (!x->s[s->inputs[i]].cut) SK_TRY(cut(x, s->inputs[i], err));
     return SK_OK;
@@ -139,7 +141,7 @@ static sk_rc push_down(struct sk_step *x, uint32_t si, struct sk_blk *b, struct 
 
 sk_rc sk_order_check_end(struct sk_step *x, uint32_t si, struct sk_err *err) {
     struct sk_sstage *s = &x->s[si];
-    bool fed = s->source ? s->next_unit == s->n_units : s->input_ended;
+    bool fed = s->source ? s->next_unit == s->n_units : s->input_ended && (!s->exchange || sk_exchange_spent(s->exchange));
     return s->ended || !fed || s->ready || s->open || s->n_window ? SK_OK : stage_end(x, si, err);
 }
 
@@ -243,5 +245,6 @@ static sk_rc stage_end(struct sk_step *x, uint32_t si, struct sk_err *err) {
     if (p->n_ended < p->n_inputs) return SK_OK;
     p->input_ended = true;
     sk_step_close(p);
+    SK_TRY(sk_packs_input_ended(x, p, err));
     return sk_order_check_end(x, s->parent, err);
 }

@@ -26,7 +26,7 @@ static sk_rc check_units(const struct sk_exec *x, struct sk_err *err) {
     const struct sk_step *p = x->step;
     for (uint32_t i = 0; i < p->n; i++) {
         const struct sk_sstage *s = &p->s[i];
-        if (!sk_stage_runs(s) || s->n_inputs > 1 || (!s->n_inputs && s->n_units != x->conf.n_skip))
+        if (!sk_stage_runs(s) || s->n_inputs > 1 || s->exchange || s->merge || (!s->n_inputs && s->n_units != x->conf.n_skip))
             return SK_ERR(err, SK_EINVAL,
                           "run a pipeline: '%s' is not part of a chain over one source of %u units, so units cannot be kept apart",
                           s->label, x->conf.n_skip);
@@ -169,6 +169,7 @@ void sk_exec_stop(struct sk_exec **px) {
     sk_free(x->blobs);
     sk_free(x->actors);
     sk_free(x->buf);
+    sk_vec_free(&x->args);
     sk_vec_free(&x->sides);
     sk_vec_free(&x->made.v);
     sk_vec_free(&x->taken.v);

@@ -27,6 +27,7 @@ struct sk_exec {
     struct sk_flow_ring made, taken;
     uint8_t *buf;
     size_t buf_cap;
+    SK_VEC(struct sk_arg) args; /* of a task with many blocks */
 };
 
 static inline void sk_run_release(struct sk_engine *e, sk_oid o) {

@@ -15,23 +15,27 @@ static void actor_proven(struct sk_sstage *s, const struct sk_stask *t) {
     }
 }
 
+/* Of the kind, and of the partitions, that the stage behind s takes. */
+static bool wanted_pack(const struct sk_step *x, const struct sk_sstage *s, const struct sk_pack_note *note) {
+    const struct sk_exchange *e = x->s[s->parent].exchange;
+    bool runs = note->kind == SK_PACK_RUN || note->kind == SK_PACK_SAMPLE;
+    if (!e) return runs || note->kind == SK_PACK_PARTS;
+    return e->cut ? runs : note->kind == SK_PACK_PARTS && (!e->wanted || note->first + note->n <= e->wanted);
+}
+
 static sk_rc yielded(struct sk_step *x, const struct sk_step_ev *ev, struct sk_err *err) {
     struct sk_stask *t = sk_step_task(x, ev->task);
     if (!t || t->cancelled || t->over) return sk_step_act(x, (struct sk_act){.kind = SK_ACT_RELEASE, .id = ev->block.oid}, err);
     struct sk_sstage *s = &x->s[t->stage];
+    struct sk_blk *b;
     actor_proven(s, t);
-    struct sk_blk *b = sk_pool_get(&x->blks);
-    if (b) *b = (struct sk_blk){.ref = ev->block, .cost = SK_MAX(ev->cost, ev->block.bytes)};
-    if (!b || (b->cost && x->conf.moves && sk_map_put(&x->by_oid, ev->block.oid, b) != SK_OK)) {
-        if (b) sk_pool_put(&x->blks, b);
-        SK_TRY(sk_step_act(x, (struct sk_act){.kind = SK_ACT_RELEASE, .id = ev->block.oid}, err)); /* room is reserved */
-        return SK_ERR(err, SK_ENOMEM, "%s: no memory for a block", s->label);
+    if (SK_UNLIKELY(t->phase == SK_PHASE_CUT)) return sk_exchange_cut(x, t, ev, err);
+    if (SK_UNLIKELY(s->packs != !!ev->pack || (ev->pack && !wanted_pack(x, s, ev->pack)))) {
+        SK_TRY(sk_step_act(x, (struct sk_act){.kind = SK_ACT_RELEASE, .id = ev->block.oid}, err));
+        return SK_ERR(err, SK_ECORRUPT, "%s: yielded %s", s->label,
+                      ev->pack ? "a pack that is not wanted here" : "a block that is no pack");
     }
-    b->ref.origin = t->origin;
-    sk_list_init(&b->ahead);
-    uint64_t promise = t->promise;
-    sk_budget_use(&x->mem, &t->promise, b->cost);
-    s->promise -= promise - t->promise;
+    SK_TRY(sk_step_new_blk(x, t, ev, &b, err));
     t->n_yields++;
     t->out_bytes += b->cost;
     s->blocks_out++;
@@ -40,7 +44,7 @@ static sk_rc yielded(struct sk_step *x, const struct sk_step_ev *ev, struct sk_e
     s->held_cost += b->cost;
     s->held_n++;
     if (s->feeder) {
-        x->feed_bytes += b->cost - (promise - t->promise);
+        x->feed_bytes += b->cost;
         x->feed_held_n++;
     }
     sk_blkq_push(&t->held, b);
@@ -53,6 +57,10 @@ static void moved_to(struct sk_step *x, uint64_t oid, bool disk) {
     struct sk_blk *b = sk_map_get(&x->by_oid, oid);
     if (!b || b->on_disk == disk) return;
     b->on_disk = disk;
+    if (b->pack && b->pack->parked) {
+        *(disk ? &x->parked_disk : &x->parked) += b->cost;
+        *(disk ? &x->parked : &x->parked_disk) -= b->cost;
+    }
     if (disk) sk_budget_spilled(&x->mem, b->cost);
     else sk_budget_restored(&x->mem, b->cost);
 }
@@ -81,6 +89,7 @@ static sk_rc task_over(struct sk_step *x, struct sk_stask *t, struct sk_err *err
     s->promise -= t->promise;
     t->promise = 0;
     s->taken_cost -= t->in.cost;
+    if (SK_UNLIKELY(s->exchange)) sk_exchange_over(x, s, t);
     return sk_step_drop_queue(x, &t->in, err);
 }
 
@@ -88,13 +97,14 @@ static sk_rc over(struct sk_step *x, const struct sk_step_ev *ev, struct sk_err 
     struct sk_stask *t = sk_step_task(x, ev->task);
     if (!t || t->over) return SK_OK;
     struct sk_sstage *s = &x->s[t->stage];
+    bool cut = t->phase == SK_PHASE_CUT;
     s->retries += ev->attempt;
     if (ev->kind == SK_SEV_DONE) actor_proven(s, t);
     if (ev->actor_dead && s->kind == SK_STAGE_ACTORS) sk_pool_lost(x, t->stage, t->actor);
     if (ev->kind == SK_SEV_DONE && !t->cancelled) {
         s->tasks_done++;
         if (s->ramped && s->tasks_done >= s->ramp) s->ramp *= 2;
-        if (ev->run_ns > 0) {
+        if (ev->run_ns > 0 && !cut) {
             s->est_ns += (s->est_ns > 0 ? 0.3 : 1) * ((double)ev->run_ns - s->est_ns);
             s->task_ns_total += ev->run_ns;
             s->task_ns_max = SK_MAX(s->task_ns_max, ev->run_ns);
@@ -104,14 +114,18 @@ static sk_rc over(struct sk_step *x, const struct sk_step_ev *ev, struct sk_err 
             s->fused[i].ns += ev->fused[i].ns;
             s->fused[i].io_retries += ev->fused[i].io_retries;
         }
-        sk_size_est_add(&s->size, t->in_bytes, t->out_bytes);
+        if (!cut) sk_size_est_add(&s->size, t->in_bytes, t->out_bytes);
     }
     SK_TRY(task_over(x, t, err));
     if (t->cancelled) {
         sk_step_free_task(x, t);
         return SK_OK;
     }
-    return ev->kind == SK_SEV_DONE ? sk_order_moved(x, t, err) : SK_OK; /* FAILED: the caller ends the run */
+    if (ev->kind == SK_SEV_FAILED) return SK_OK; /* the caller ends the run */
+    if (!cut) return sk_order_moved(x, t, err);
+    s->n_window--;
+    sk_step_free_task(x, t);
+    return sk_exchange_cut_done(x, s, err);
 }
 
 /* Room for the actions that one event can make without a launch: every block released, every task cancelled. */

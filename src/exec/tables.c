@@ -38,7 +38,37 @@ sk_rc sk_step_act(struct sk_step *x, struct sk_act a, struct sk_err *err) {
     return sk_vec_push(&x->acts, TAG, a) ? SK_OK : SK_ERR(err, SK_ENOMEM, "pipeline: no memory for an action");
 }
 
+sk_rc sk_step_new_blk(struct sk_step *x, struct sk_stask *t, const struct sk_step_ev *ev, struct sk_blk **out, struct sk_err *err) {
+    struct sk_sstage *s = &x->s[t->stage];
+    struct sk_blk *b = sk_pool_get(&x->blks);
+    if (b) *b = (struct sk_blk){.ref = ev->block, .cost = SK_MAX(ev->cost, ev->block.bytes)};
+    bool ok = b && (!ev->pack || sk_pack_new(b, ev->pack));
+    if (!ok || (b->cost && x->conf.moves && sk_map_put(&x->by_oid, ev->block.oid, b) != SK_OK)) {
+        if (b) sk_free(b->pack);
+        if (b) sk_pool_put(&x->blks, b);
+        SK_TRY(sk_step_act(x, (struct sk_act){.kind = SK_ACT_RELEASE, .id = ev->block.oid}, err)); /* room is reserved */
+        return SK_ERR(err, SK_ENOMEM, "%s: no memory for a block", s->label);
+    }
+    b->ref.origin = t->origin;
+    sk_list_init(&b->ahead);
+    uint64_t promise = t->promise;
+    sk_budget_use(&x->mem, &t->promise, b->cost);
+    s->promise -= promise - t->promise;
+    x->feed_bytes -= s->feeder ? promise - t->promise : 0;
+    *out = b;
+    return SK_OK;
+}
+
+static void forget_pack(struct sk_step *x, const struct sk_blk *b) {
+    struct sk_pack *p = b->pack;
+    SK_ASSERT(p->blk == b && !p->slices);
+    if (p->parked) *(b->on_disk ? &x->parked_disk : &x->parked) -= b->cost;
+    if (p->place) *p->place = NULL;
+    sk_free(p);
+}
+
 void sk_step_forget(struct sk_step *x, const struct sk_blk *b) {
+    if (SK_UNLIKELY(b->pack)) forget_pack(x, b);
     if (!b->cost) return;
     if (b->on_disk) {
         SK_ASSERT(b->cost <= x->mem.disk);
@@ -50,7 +80,15 @@ void sk_step_forget(struct sk_step *x, const struct sk_blk *b) {
     SK_ASSERT(!x->conf.moves || there == b);
 }
 
+static sk_rc drop_slice(struct sk_step *x, struct sk_blk *b, struct sk_err *err) {
+    struct sk_pack *p = b->pack;
+    SK_ASSERT(p->slices);
+    sk_pool_put(&x->blks, b);
+    return --p->slices || p->more ? SK_OK : sk_step_drop(x, p->blk, err);
+}
+
 sk_rc sk_step_drop(struct sk_step *x, struct sk_blk *b, struct sk_err *err) {
+    if (SK_UNLIKELY(b->slice)) return drop_slice(x, b, err);
     struct sk_act a = {.kind = SK_ACT_RELEASE, .id = b->ref.oid};
     sk_step_forget(x, b);
     sk_pool_put(&x->blks, b);

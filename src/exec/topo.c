@@ -29,6 +29,7 @@ static void set_stage(struct sk_sstage *s, const struct sk_plan *plan, const str
         .left = st->limit,
         .batch_rows = d->batch_rows,
         .writes = st->writes,
+        .packs = st->props & SK_OP_PACKS,
         .pool_min = d->pool_min,
         .pool_max = d->pool_max,
         .max_tasks = d->max_tasks,
@@ -39,7 +40,7 @@ static void set_stage(struct sk_sstage *s, const struct sk_plan *plan, const str
     };
     s->source = sk_stage_runs(s) && st->n_inputs == 0;
     for (uint32_t i = 0; i < st->n_nodes; i++) s->early_ok = s->early_ok || (sk_plan_get(plan, st->nodes[i])->d.op->props & SK_OP_NUMBERED);
-    s->early_ok = !s->early_ok && sk_stage_runs(s) && st->n_inputs <= 1;
+    s->early_ok = !s->early_ok && sk_stage_runs(s) && st->n_inputs <= 1 && !(st->props & SK_OP_EXCHANGE) && !st->merge_blocks;
     s->sized = s->source && (st->n_nodes == 1 || few_more(plan, st));
     if (sk_stage_runs(s)) {
         s->cpu_e4 = d->cpu_e4;
@@ -51,6 +52,7 @@ static void set_stage(struct sk_sstage *s, const struct sk_plan *plan, const str
 static void set_ways(struct sk_step *x) {
     for (uint32_t i = 0; i < x->n; i++) {
         x->n_joins += x->s[i].n_inputs > 1;
+        x->n_exchanges += x->s[i].exchange != NULL;
         for (uint32_t k = 0; k < x->s[i].n_inputs; k++) {
             struct sk_sstage *in = &x->s[x->s[i].inputs[k]];
             in->parent = i;
@@ -66,11 +68,41 @@ static void set_ways(struct sk_step *x) {
         struct sk_sstage *s = &x->s[i];
         const struct sk_sstage *p = s->parent == SK_NO_STAGE ? NULL : &x->s[s->parent];
         s->feeder = !p || (p->feeder && !sk_stage_runs(p));
-        s->ramped = p && (p->kind == SK_STAGE_LIMIT || p->ramped);
-        s->ordered = x->conf.preserve_order || (p && (p->sides || p->ordered));       /* rows side by side are those of the same number */
+        s->ramped = p && !p->exchange && (p->kind == SK_STAGE_LIMIT || p->ramped); /* an exchange needs all of its input */
+        /* Rows side by side are those of the same number; packs, and what they are made of, come in an order that does not depend on time. */
+        s->ordered = x->conf.preserve_order || (p && (p->sides || p->exchange || p->ordered));
         s->early_ok = s->early_ok && s->ordered && !x->conf.keep_units && !s->ramped; /* what a LIMIT cuts starts in order */
         if (s->ramped && s->cpu_e4 > 0) s->ramp = (uint32_t)SK_MAX(x->conf.cpu_e4 / s->cpu_e4, 1);
     }
+}
+
+static bool set_packs(struct sk_sstage *s, const struct sk_stage *st) {
+    if (st->merge_blocks) {
+        if ((s->merge = sk_calloc(TAG, sizeof *s->merge))) s->merge->k = st->merge_blocks;
+        return s->merge != NULL;
+    }
+    struct sk_exchange *e = s->exchange = sk_calloc(TAG, sizeof *e);
+    if (!e) return false;
+    e->cut = st->exchange.cut;
+    e->wanted = st->exchange.n_partitions;
+    e->pending = sk_calloc(TAG, s->n_inputs * sizeof *e->pending);
+    e->columns = sk_calloc(TAG, s->n_inputs * sizeof *e->columns);
+    return e->pending && e->columns;
+}
+
+static void free_packs(struct sk_sstage *s) {
+    struct sk_exchange *e = s->exchange;
+    if (s->merge) sk_vec_free(&s->merge->open);
+    sk_free(s->merge);
+    if (!e) return;
+    sk_vec_free(&e->packs);
+    sk_vec_free(&e->found);
+    sk_free(e->bytes);
+    sk_free(e->order);
+    sk_free(e->at);
+    sk_free(e->pending);
+    sk_free(e->columns);
+    sk_free(e);
 }
 
 sk_rc sk_step_create(const struct sk_plan *plan, const struct sk_stages *stages, const struct sk_step_conf *conf, struct sk_step **out,
@@ -97,7 +129,8 @@ sk_rc sk_step_create(const struct sk_plan *plan, const struct sk_stages *stages,
         sk_list_init(&x->s[i].window);
         sk_list_init(&x->s[i].early);
         sk_list_init(&x->s[i].ahead);
-        if (sk_stage_runs(&x->s[i]) && x->s[i].n_inputs > 1)
+        if (stages->s[i].props & SK_OP_EXCHANGE || stages->s[i].merge_blocks) ok = set_packs(&x->s[i], &stages->s[i]);
+        else if (sk_stage_runs(&x->s[i]) && x->s[i].n_inputs > 1)
             ok = (x->s[i].sides = sk_calloc(TAG, x->s[i].n_inputs * sizeof *x->s[i].sides)) != NULL;
         if (ok && x->s[i].kind == SK_STAGE_ACTORS)
             ok = (x->s[i].actors = sk_calloc(TAG, x->s[i].pool_max * sizeof *x->s[i].actors)) != NULL;
@@ -117,6 +150,7 @@ void sk_step_destroy(struct sk_step *x) {
     for (uint32_t i = 0; x->s && i < x->n; i++) {
         sk_free(x->s[i].actors);
         sk_free(x->s[i].sides);
+        free_packs(&x->s[i]);
     }
     sk_free(x->s);
     sk_free(x->view);

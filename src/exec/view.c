@@ -14,7 +14,8 @@ struct sk_blk *sk_stage_next_ahead(const struct sk_sstage *s) {
 }
 
 bool sk_stage_exhausted(const struct sk_sstage *s) {
-    return s->ended || s->cut || (!sk_stage_has_input(s) && (s->source || (s->input_ended && !s->open)));
+    return s->ended || s->cut ||
+           (!sk_stage_has_input(s) && (s->source || (s->input_ended && !s->open && (!s->exchange || sk_exchange_spent(s->exchange)))));
 }
 
 /* ---- whose turn it is --------------------------------------------------------------------------------------------------------------- */
@@ -43,7 +44,7 @@ static bool place_in_joins(struct sk_step *x, uint32_t si, uint64_t *lead) {
 /* ---- sizes -------------------------------------------------------------------------------------------------------------------------- */
 
 bool sk_stage_est_known(const struct sk_sstage *s) {
-    return sk_size_est_known(&s->size) || (s->sized && s->next_unit < s->n_units && s->units[s->next_unit].est_bytes >= 0);
+    return sk_size_est_known(&s->size) || s->exchange || (s->sized && s->next_unit < s->n_units && s->units[s->next_unit].est_bytes >= 0);
 }
 
 uint64_t sk_stage_next_in_bytes(const struct sk_sstage *s) {
@@ -60,7 +61,9 @@ uint64_t sk_stage_est_out(const struct sk_step *x, const struct sk_sstage *s) {
     uint64_t in = sk_stage_next_in_bytes(s), out;
     if (s->sized && in && !s->size.in_bytes) out = in;
     else if (sk_size_est_known(&s->size)) out = sk_size_est_out(&s->size, in, s->first && !(s->sized && in) ? x->conf.target_max_bytes : 0);
-    else if (sk_stage_est_known(s)) out = 0; /* a unit that says it is empty */
+    else if (s->exchange)
+        out = s->n_ready ? in : x->conf.target_max_bytes; /* a reduce gives what it takes, until one has; the cut task less */
+    else if (sk_stage_est_known(s)) out = 0;              /* a unit that says it is empty */
     else if (sk_stage_has_input(s))
         out = SK_MAX(SK_MIN(unknown_out(x), sk_budget_room(&x->mem) / 2), x->conf.target_max_bytes); /* half of what is left, if need be */
     else out = x->conf.target_max_bytes;
@@ -112,6 +115,22 @@ void sk_view_init(struct sk_step *x) {
     }
 }
 
+/* What waits for it is what no reduce has. Where that does not count as in memory, a launch needs room for its input, too. */
+static void look_at_exchange(struct sk_step *x, uint32_t i) {
+    struct sk_op_view *op = &x->view[i];
+    const struct sk_exchange *e = x->s[i].exchange;
+    op->in_bytes += e->rest;
+    op->taken_bytes += e->sliced;
+    if (x->conf.moves) op->est_out += op->next_in_bytes;
+}
+
+uint64_t sk_view_used(const struct sk_step *x) {
+    uint64_t sliced = 0;
+    if (!x->conf.moves || !x->parked) return x->mem.used;
+    for (uint32_t i = 0; i < x->n; i++) sliced += x->s[i].exchange ? x->s[i].exchange->sliced : 0;
+    return x->mem.used - x->parked + SK_MIN(sliced, x->parked);
+}
+
 static void look_at_stage(struct sk_step *x, uint32_t i) {
     const struct sk_sstage *s = &x->s[i];
     struct sk_op_view *op = &x->view[i];
@@ -152,15 +171,16 @@ static void look_at_stage(struct sk_step *x, uint32_t i) {
 }
 
 void sk_view_look(struct sk_step *x, struct sk_sched_view *v) {
+    uint64_t used = sk_view_used(x), taken = used + x->mem.reserved;
     *v = (struct sk_sched_view){
         .n = x->n,
         .op = x->view,
         .why = x->why,
         .memory_limit = x->mem.limit,
-        .memory_used = x->mem.used,
-        .memory_disk = x->mem.disk,
-        .memory_taken = x->mem.used + x->mem.reserved,
-        .memory_room = sk_budget_room(&x->mem),
+        .memory_used = used,
+        .memory_disk = x->mem.disk - x->parked_disk,
+        .memory_taken = taken,
+        .memory_room = taken < x->mem.limit ? x->mem.limit - taken : 0,
         .unknown_bytes = unknown_out(x),
         .now_ns = x->now_ns,
         .cpu_e4 = x->conf.cpu_e4,
@@ -176,6 +196,7 @@ void sk_view_look(struct sk_step *x, struct sk_sched_view *v) {
     };
     for (uint32_t i = 0; i < x->n; i++) {
         look_at_stage(x, i);
+        if (x->n_exchanges && x->s[i].exchange) look_at_exchange(x, i);
         v->memory_working += x->view[i].taken_bytes;
     }
     v->memory_working += x->mem.reserved;

@@ -419,7 +419,7 @@ static sk_rc open_guest(const struct sk_engine_conf *conf, struct sk_engine **ou
     struct sk_ghost *x = sk_calloc(TAG, sizeof *x);
     pthread_condattr_t ca;
     if (!x) return SK_ERR(err, SK_ENOMEM, "guest engine");
-    x->e = (struct sk_engine){.cls = &sk_engine_by_guest, .ops = &ops, .no_notes = true};
+    x->e = (struct sk_engine){.cls = &sk_engine_by_guest, .ops = &ops, .no_notes = true, .no_parts = true};
     x->g = *conf->guest;
     x->task_retries = conf->task_retries;
     x->next_id = 1;

@@ -1,0 +1,220 @@
+/* exec_packs.h - what a worker does with packs, on rows that are numbers: part of exec_sim.c.
+ *
+ * A row of a pack has PACK_ROW bytes; a part without rows that is there for its columns has 64. Pages have PAGE rows. The key of a row is a hash of it, modulo
+ * what its stage says: its partition, or what it is sorted by (with many equal ones). */
+#define PACK_ROW 1024u
+#define PAGE 4u
+
+struct vnote {
+    struct sk_pack_note h;
+    union {
+        struct sk_pack_part part[SK_PACK_PARTS_MAX];
+        struct sk_pack_cut cut[SK_PACK_CUTS_MAX];
+    };
+};
+
+struct keyed {
+    uint64_t row;
+    uint32_t key, run, at;
+};
+
+static uint32_t key_of(uint64_t row, uint32_t keys) { return (uint32_t)(sk_rand_mix(row ^ 0x5eed) % keys); }
+
+static int by_key(const void *a, const void *b) {
+    const struct keyed *x = a, *y = b;
+    if (x->key != y->key) return x->key < y->key ? -1 : 1;
+    if (x->run != y->run) return x->run < y->run ? -1 : 1;
+    return x->at < y->at ? -1 : x->at > y->at;
+}
+
+static bool less(const struct keyed *x, const uint64_t *bound) { /* bound: key, run, row */
+    struct keyed y = {0, (uint32_t)bound[0], (uint32_t)bound[1], (uint32_t)bound[2]};
+    return by_key(x, &y) < 0;
+}
+
+/* Rows by their keys; equal ones as they are. */
+static void sort_by_key(uint64_t *rows, uint32_t n, uint32_t keys) {
+    struct keyed *k = sk_alloc(TAG, (n + 1) * sizeof *k);
+    CHECK(k);
+    for (uint32_t i = 0; i < n; i++) k[i] = (struct keyed){rows[i], key_of(rows[i], keys), 0, i};
+    qsort(k, n, sizeof *k, by_key);
+    for (uint32_t i = 0; i < n; i++) rows[i] = k[i].row;
+    sk_free(k);
+}
+
+static struct blk *give(struct sim *m, struct task *k, const uint64_t *rows, uint32_t n, uint64_t bytes, const struct vnote *note) {
+    static const uint64_t none;
+    struct blk *b = new_blk(m, rows ? rows : &none, n, bytes);
+    b->note = sk_memdup(TAG, note, sizeof *note);
+    CHECK(b->note);
+    b->note->h.magic = SK_PACK_NOTE;
+    b->note->h.rows = n;
+    b->note->h.bytes = bytes;
+    push_out(k, b);
+    return b;
+}
+
+/* Sorted rows: those of partitions from `first` to `last` - 1 as one pack. */
+static void give_parts(struct sim *m, struct task *k, const uint64_t *rows, uint32_t n, uint32_t keys, uint32_t first, uint32_t last) {
+    struct vnote note = {.h = {.kind = SK_PACK_PARTS, .first = first, .n = last - first}};
+    for (uint32_t i = 0; i < n; i++) {
+        struct sk_pack_part *p = &note.part[key_of(rows[i], keys) - first];
+        p->rows++;
+        p->len64 += PACK_ROW / 64;
+    }
+    if (!n) note.part[sk_rand_mix(k->id) % note.h.n].len64 = 1; /* its columns */
+    give(m, k, rows, n, n ? n * PACK_ROW : 64, &note);
+}
+
+static void give_run(struct sim *m, struct task *k, const uint64_t *rows, uint32_t n) {
+    struct vnote note = {.h = {.kind = SK_PACK_SAMPLE}};
+    uint64_t *firsts = sk_alloc(TAG, (n / PAGE + 1) * sizeof *firsts);
+    uint32_t pages = 0;
+    CHECK(firsts);
+    for (uint32_t i = 0; i < n; i += PAGE) firsts[pages++] = rows[i];
+    give(m, k, firsts, pages, pages * 64 + 64, &note);
+    sk_free(firsts);
+    note.h.kind = SK_PACK_RUN;
+    give(m, k, rows, n, n ? n * PACK_ROW : 64, &note);
+}
+
+/* A map's output as packs: by partition, in several values; or as one or two runs. */
+static void map_packs(struct sim *m, const struct stage *s, struct task *k, uint64_t *rows, uint32_t n) {
+    sort_by_key(rows, n, s->keys);
+    if (s->pack == RUNS) {
+        uint32_t half = s->groups > 1 && n > 1 ? n / 2 : 0;
+        if (half) give_run(m, k, rows, half);
+        give_run(m, k, rows + half, n - half);
+        return;
+    }
+    uint32_t at = 0;
+    for (uint32_t g = 0; g < s->groups; g++) {
+        uint32_t first = g * s->keys / s->groups, last = (g + 1) * s->keys / s->groups, c = 0;
+        while (at + c < n && key_of(rows[at + c], s->keys) < last) c++;
+        if (first < last && (c || g == 0 || n % 2)) give_parts(m, k, rows + at, c, s->keys, first, last);
+        at += c;
+    }
+    CHECK_EQ(at, n);
+}
+
+/* Packs of the same partitions, or runs, as one. */
+static void merge_packs(struct sim *m, const struct stage *s, struct task *k, const struct sk_stask *t) {
+    uint64_t *rows = sk_alloc(TAG, 200000 * sizeof *rows);
+    uint32_t n = 0, first = 0, last = 0;
+    CHECK(rows);
+    for (const struct sk_blk *b = t->in.head; b; b = b->next) {
+        const struct blk *p = sk_map_get(&m->blks, b->ref.oid);
+        CHECK(p && p->note && n + p->n < 200000);
+        CHECK_EQ(p->note->h.kind, s->pack == RUNS ? SK_PACK_RUN : SK_PACK_PARTS);
+        first = p->note->h.first;
+        CHECK(b == t->in.head || last == first + p->note->h.n);
+        last = first + p->note->h.n;
+        memcpy(rows + n, p->row, p->n * sizeof *rows);
+        n += p->n;
+    }
+    sort_by_key(rows, n, s->keys);
+    if (s->pack == RUNS) give_run(m, k, rows, n);
+    else give_parts(m, k, rows, n, s->keys, first, last);
+    sk_free(rows);
+}
+
+/* ---- the cut task -------------------------------------------------------------------------------------------------------------------- */
+
+static struct keyed *all_rows(struct sim *m, const struct sk_stask *t, uint32_t keys, uint32_t *n) {
+    struct keyed *all = sk_alloc(TAG, 200000 * sizeof *all);
+    uint32_t run = 0;
+    CHECK(all);
+    *n = 0;
+    for (const struct sk_blk *b = t->in.head; b; b = b->next, run++) {
+        const struct blk *r = sk_map_get(&m->blks, b->ref.oid + 1); /* the run is yielded behind its sample */
+        CHECK(r && r->note->h.kind == SK_PACK_RUN && b->pack->run == run);
+        for (uint32_t i = 0; i < r->n; i++) {
+            CHECK_LT(*n, 200000);
+            all[(*n)++] = (struct keyed){r->row[i], key_of(r->row[i], keys), run, i};
+        }
+    }
+    return all;
+}
+
+/* Which pages of a run are whose: the next ones of `note`, which goes when it is full. */
+static void cut_run(struct sim *m, struct task *k, const struct blk *r, uint32_t run, uint32_t keys, const uint64_t *bounds, uint32_t n,
+                    struct vnote *note) {
+    for (uint32_t p = 0, lo = 0, hi; p < n; p++, lo = hi) {
+        if (!note->h.n) *note = (struct vnote){.h = {.kind = SK_PACK_CUTS, .run = run, .first = p}};
+        struct sk_pack_cut *c = &note->cut[note->h.n++];
+        for (hi = lo; hi < r->n; hi++) {
+            struct keyed x = {0, key_of(r->row[hi], keys), run, hi};
+            if (p + 1 < n && !less(&x, bounds + (uint64_t)p * 3)) break;
+        }
+        uint32_t page = lo / PAGE * PAGE, end = (uint32_t)SK_MIN((hi + PAGE - 1) / PAGE * PAGE, r->n);
+        if (hi > lo) *c = (struct sk_pack_cut){page * (PACK_ROW / 64), (end - page) * (PACK_ROW / 64), page, hi - lo};
+        if (!r->n && !p) c->len64 = 1;
+        if (note->h.n < SK_PACK_CUTS_MAX - r->oid % 20) continue;
+        give(m, k, NULL, 0, 0, note);
+        note->h.n = 0;
+    }
+}
+
+static void cut_runs(struct sim *m, uint32_t keys, struct task *k, const struct sk_stask *t) {
+    uint32_t n, parts = t->last;
+    struct keyed *all = all_rows(m, t, keys, &n);
+    uint64_t *bounds = sk_calloc(TAG, (uint64_t)parts * 3 * sizeof *bounds);
+    CHECK(bounds && !t->unit && parts == m->x->s[t->stage].exchange->n);
+    qsort(all, n, sizeof *all, by_key);
+    for (uint32_t i = 1; i < parts; i++) {
+        uint64_t at = (uint64_t)i * n / parts;
+        for (uint32_t c = 0; c < 3; c++)
+            bounds[(i - 1) * 3 + c] = at >= n ? UINT32_MAX : c == 0 ? all[at].key : c == 1 ? all[at].run : all[at].at;
+    }
+    struct vnote note = {.h = {.kind = SK_PACK_BOUNDS}}, cuts = {.h = {.n = 0}};
+    bool first = n % 2;
+    if (first) give(m, k, bounds, (parts - 1) * 3, 64 + parts * 24, &note);
+    uint32_t run = 0;
+    for (const struct sk_blk *b = t->in.head; b; b = b->next)
+        cut_run(m, k, sk_map_get(&m->blks, b->ref.oid + 1), run++, keys, bounds, parts, &cuts);
+    if (cuts.h.n) give(m, k, NULL, 0, 0, &cuts);
+    if (!first && parts > 1) give(m, k, bounds, (parts - 1) * 3, 64 + parts * 24, &note);
+    sk_free(all);
+    sk_free(bounds);
+}
+
+/* ---- reduces ------------------------------------------------------------------------------------------------------------------------- */
+
+/* Rows of a reduce, in order. Checks that it has what is its, in the order in which it has to come. */
+static uint32_t reduce(struct sim *m, const struct stage *s, const struct sk_stask *t, uint64_t *out) {
+    const struct sk_exchange *e = m->x->s[t->stage].exchange;
+    struct keyed *all = sk_alloc(TAG, 200000 * sizeof *all);
+    const uint64_t *bounds = NULL;
+    uint32_t n = 0;
+    int64_t side = -1, run = -1;
+    CHECK(all && t->phase == SK_PHASE_REDUCE && t->unit < t->last && t->last <= e->n);
+    for (const struct sk_blk *b = t->in.head; b; b = b->next) {
+        const struct blk *p = sk_map_get(&m->blks, b->ref.oid);
+        CHECK(p && b->slice && b->ref.row0 + b->ref.bytes <= p->bytes &&
+              (b->side == SK_SIDE_BOUNDS || (b->ref.row0 | b->ref.bytes) % 64 == 0));
+        if (b->side == SK_SIDE_BOUNDS) {
+            CHECK(!bounds && b == t->in.head && p->note->h.kind == SK_PACK_BOUNDS);
+            bounds = p->row;
+            continue;
+        }
+        CHECK((int64_t)b->side > side || ((int64_t)b->side == side && (int64_t)b->pack->run > run));
+        side = b->side;
+        run = b->pack->run;
+        if (!b->ref.n_rows) continue; /* its columns */
+        uint32_t from = (uint32_t)(b->ref.row0 / PACK_ROW), to = from + (uint32_t)(b->ref.bytes / PACK_ROW);
+        CHECK(to <= p->n && (s->pack == RUNS ? b->ref.origin == from : to - from == b->ref.n_rows));
+        for (uint32_t i = from; i < to; i++) {
+            struct keyed x = {p->row[i], key_of(p->row[i], s->keys), (uint32_t)run, i};
+            bool mine = s->pack == RUNS ? (!t->unit || !less(&x, bounds + (t->unit - 1) * 3ull)) &&
+                                              (t->last == e->n || less(&x, bounds + (t->last - 1) * 3ull))
+                                        : x.key >= t->unit && x.key < t->last;
+            CHECK(mine || s->pack == RUNS);
+            CHECK_LT(n, 200000);
+            if (mine) all[n++] = x;
+        }
+    }
+    qsort(all, n, sizeof *all, by_key);
+    for (uint32_t i = 0; i < n; i++) out[i] = all[i].row;
+    sk_free(all);
+    return n;
+}

@@ -1,0 +1,521 @@
+/* test_exec_exchange.c - an exchange by hand: packs, cuts, slices, merges; what is given back when, and what a worker may get wrong. A row has 64 bytes. */
+#include "exec_rig.h"
+
+static struct rig R;
+
+static const struct sk_op PACKS = {"map_packs", SK_OP_PACKS}, EXCHANGE = {"reduce", SK_OP_EXCHANGE};
+
+struct note {
+    struct sk_pack_note h;
+    union {
+        struct sk_pack_part part[SK_PACK_PARTS_MAX];
+        struct sk_pack_cut cut[SK_PACK_CUTS_MAX];
+    };
+};
+
+static void begin(void) {
+    rig_begin(&R);
+    R.conf.target_min_bytes = 64;
+    R.conf.target_max_bytes = 64000;
+}
+
+static uint32_t packs(uint32_t in) {
+    return rig_add(&R, &PACKS, (struct sk_node_desc){.label = "P", .cpu_e4 = 10000, .max_tasks = 100}, &in, 1);
+}
+
+static uint32_t exchange(bool cut, uint32_t n, const uint32_t *in, uint32_t n_in) {
+    struct sk_node_desc d = {.label = "X", .cpu_e4 = 10000, .exchange = {.cut = cut, .n_partitions = n}};
+    return rig_add(&R, &EXCHANGE, d, in, n_in);
+}
+
+/* A source of so many tasks, a map to packs, and an exchange: stages 0, 1 (of the map) and 2. */
+static void start(uint32_t n_units, bool cut, uint32_t n) {
+    uint32_t in = packs(rig_source(&R, n_units, 64));
+    rig_start(&R, exchange(cut, n, &in, 1));
+    for (uint32_t i = 0; i < n_units; i++) { /* each source task gives a block, which is a map's */
+        rig_yield(&R, rig_task(&R, 0, i), 1, 64);
+        rig_done(&R, rig_task(&R, 0, i), 1);
+    }
+}
+
+static struct sk_step_ev pack_event(uint64_t task, struct note *note) {
+    note->h.magic = SK_PACK_NOTE;
+    CHECK(sk_pack_note_ok((struct sk_bytes){note, sizeof *note}));
+    return (struct sk_step_ev){.kind = SK_SEV_YIELDED,
+                               .task = task,
+                               .block = {.oid = ++R.next_oid, .n_rows = note->h.rows, .bytes = note->h.bytes},
+                               .cost = note->h.bytes,
+                               .pack = &note->h};
+}
+
+static uint64_t yield(uint64_t task, struct note note) {
+    CHECK(task);
+    struct sk_step_ev ev = pack_event(task, &note);
+    R.live++;
+    rig_event(&R, ev);
+    return R.next_oid;
+}
+
+/* Parts of so many rows each; "0" has no bytes, and a pack of no rows at all has one empty block. */
+static uint64_t parts(uint64_t task, uint32_t first, const char *rows) {
+    struct note note = {.h = {.kind = SK_PACK_PARTS, .first = first}};
+    for (; *rows; rows++, note.h.n++) {
+        uint32_t n = (uint32_t)(*rows - '0');
+        note.part[note.h.n] = (struct sk_pack_part){n, n};
+        note.h.rows += n;
+        note.h.bytes += n * 64;
+    }
+    if (!note.h.rows) note.h.bytes = 64 * (note.part[0].len64 = 1);
+    return yield(task, note);
+}
+
+static uint64_t run_of(uint64_t task, uint32_t rows) {
+    yield(task, (struct note){.h = {.kind = SK_PACK_SAMPLE, .rows = 1, .bytes = 64}});
+    return yield(task, (struct note){.h = {.kind = SK_PACK_RUN, .rows = rows, .bytes = 64 * (rows ? rows : 1)}});
+}
+
+static void done(uint32_t stage, uint64_t seq) { rig_done(&R, rig_task(&R, stage, seq), 1000); }
+
+/* The input of a task in words: "phase first-last/n" and "side:run@offset+bytes(rows)" of each slice; B is the bounds. */
+static const char *input(uint64_t seq) {
+    static char text[800];
+    const struct sk_stask *t = sk_step_task(R.x, rig_task(&R, R.x->n - 1, seq));
+    CHECK_MSG(t, "task %llu is not there", (unsigned long long)seq);
+    int n = snprintf(text, sizeof text, "%s %u-%u/%u", t->phase == SK_PHASE_CUT ? "cut" : "reduce", t->unit, t->last,
+                     R.x->s[t->stage].exchange->n);
+    for (const struct sk_blk *b = t->in.head; b; b = b->next)
+        n += snprintf(text + n, sizeof text - (size_t)n, b->side == SK_SIDE_BOUNDS ? " B" : " %u:%u@%llu+%llu(%llu)", b->side, b->pack->run,
+                      (unsigned long long)b->ref.row0 / 64, (unsigned long long)b->ref.bytes / 64, (unsigned long long)b->ref.n_rows);
+    return text;
+}
+
+static void end(void) {
+    CHECK(R.x->done);
+    while (R.x->out.n) CHECK(rig_take(&R, 1));
+    CHECK_EQ(R.live, 0);
+    CHECK_EQ(R.x->parked + R.x->parked_disk + R.x->mem.used + R.x->mem.reserved, 0);
+    rig_end(&R);
+}
+
+TEST(each_reduce_has_its_part_of_each_pack) {
+    begin();
+    start(2, false, 3);
+    parts(rig_task(&R, 1, 1), 0, "103");
+    done(1, 1);
+    CHECK(!rig_flying(&R, 2));
+    parts(rig_task(&R, 1, 0), 0, "22");
+    parts(rig_task(&R, 1, 0), 2, "1");
+    CHECK_EQ(R.x->parked, 5 * 64); /* those of the second task wait for their turn */
+    done(1, 0);
+    CHECK_STR_EQ(input(0), "reduce 0-1/3 0:0@0+2(2) 0:2@0+1(1)"); /* in the order of the tasks */
+    CHECK_STR_EQ(input(1), "reduce 1-2/3 0:0@2+2(2)");
+    CHECK_STR_EQ(input(2), "reduce 2-3/3 0:1@0+1(1) 0:2@1+3(3)");
+    CHECK_EQ(R.live, 3);
+    done(2, 1);
+    CHECK_EQ(R.live, 3);
+    done(2, 0);
+    CHECK_EQ(R.live, 2); /* nothing is left of the first pack */
+    rig_yield(&R, rig_task(&R, 2, 2), 1, 64);
+    done(2, 2);
+    end();
+}
+
+TEST(neighbours_are_one_reduce_until_it_is_large_enough) {
+    begin();
+    R.conf.cpu_e4 = 10000; /* two waves of one task */
+    start(2, false, 0);
+    parts(rig_task(&R, 1, 0), 0, "1111");
+    done(1, 0);
+    parts(rig_task(&R, 1, 1), 4, "0293");
+    done(1, 1);
+    CHECK_EQ(R.x->s[2].exchange->n, 8);
+    CHECK_STR_EQ(input(0), "reduce 0-6/8 0:0@0+4(4) 0:1@0+2(2)"); /* 18 rows: 9 each */
+    done(2, 0);
+    CHECK_STR_EQ(input(1), "reduce 6-7/8 0:1@2+9(9)");
+    CHECK_STR_EQ(input(2), "reduce 7-8/8 0:1@11+3(3)");
+    done(2, 2);
+    done(2, 1);
+    end();
+}
+
+TEST(no_reduce_is_larger_than_an_eighth_of_memory_if_that_can_be) {
+    begin();
+    R.conf.memory_bytes = 64 * 8 * 4;
+    R.conf.cpu_e4 = 10000;
+    start(1, false, 0);
+    parts(rig_task(&R, 1, 0), 0, "3223711");
+    done(1, 0);
+    static const char *const WANT[] = {"0-1", "1-3", "3-4", "4-5", "5-7"};
+    for (uint64_t i = 0; i < SK_COUNT(WANT); i++) {
+        CHECK_STR_HAS(input(i), WANT[i]);
+        done(2, i);
+    }
+    end();
+}
+
+TEST(who_has_no_rows_of_an_input_sees_its_columns) {
+    begin();
+    uint32_t in[2] = {packs(rig_source(&R, 1, 64)), packs(rig_source(&R, 1, 64))};
+    rig_start(&R, exchange(false, 3, in, 2));
+    const uint32_t *map = R.x->s[4].inputs;
+    for (uint32_t k = 0; k < 2; k++) {
+        uint32_t read = R.x->s[map[k]].inputs[0];
+        rig_yield(&R, rig_task(&R, read, 0), 1, 64);
+        done(read, 0);
+    }
+    parts(rig_task(&R, map[1], 0), 0, "000"); /* the second input first */
+    done(map[1], 0);
+    parts(rig_task(&R, map[0], 0), 0, "020");
+    done(map[0], 0);
+    CHECK_STR_EQ(input(0), "reduce 0-1/3 0:0@0+2(0) 1:1@0+1(0)"); /* the part that there is, of which no row is its own */
+    CHECK_STR_EQ(input(1), "reduce 1-2/3 0:0@0+2(2) 1:1@0+1(0)");
+    for (uint64_t i = 0; i < 3; i++) {
+        CHECK_EQ(R.live, 2);
+        rig_done(&R, rig_task(&R, 4, i), 1);
+    }
+    end();
+}
+
+TEST(without_any_pack_reduces_run_all_the_same) {
+    for (uint32_t wanted = 0; wanted < 4; wanted += 3)
+        for (int cut = 0; cut < 2; cut++) {
+            begin();
+            start(wanted ? 1 : 0, cut, wanted);
+            if (wanted) done(1, 0); /* a map that gives nothing; or none */
+            for (uint32_t i = 0; i < SK_MAX(wanted, 1u); i++) {
+                CHECK_EQ(sk_step_task(R.x, rig_task(&R, 2, i))->in.n, 0);
+                done(2, i);
+            }
+            end();
+        }
+}
+
+static void cuts(uint64_t task, uint32_t run, uint32_t first, const struct sk_pack_cut *c, uint32_t n) {
+    struct note note = {.h = {.kind = SK_PACK_CUTS, .run = run, .first = first, .n = n}};
+    memcpy(note.cut, c, n * sizeof *c);
+    yield(task, note);
+}
+
+TEST(runs_are_cut_by_a_task_and_reduces_have_its_pages) {
+    begin();
+    start(2, true, 3);
+    run_of(rig_task(&R, 1, 0), 9);
+    done(1, 0);
+    run_of(rig_task(&R, 1, 1), 0);
+    done(1, 1);
+    CHECK_STR_EQ(input(0), "cut 0-3/3 0:0@0+1(1) 0:1@0+1(1)"); /* the samples */
+    uint64_t t = rig_task(&R, 2, 0);
+    cuts(t, 0, 1, (struct sk_pack_cut[]){{2, 4, 2, 3}, {4, 5, 4, 4}, {0, 1, 0, 0}, {0}, {0}}, 5); /* and of the next run */
+    CHECK_EQ(R.live, 4);
+    yield(t, (struct note){.h = {.kind = SK_PACK_BOUNDS, .rows = 2, .bytes = 64}});
+    cuts(t, 0, 0, (struct sk_pack_cut[]){{0, 4, 0, 2}}, 1);
+    CHECK_EQ(rig_flying(&R, 2), 1);
+    uint64_t seq = R.x->s[2].next_seq;
+    CHECK_EQ(seq, 1);
+    done(2, 0);
+    CHECK_EQ(R.live, 3); /* the samples are gone */
+    CHECK_STR_EQ(input(0), "reduce 0-1/3 B 0:0@0+4(2) 0:1@0+1(0)");
+    CHECK_STR_EQ(input(1), "reduce 1-2/3 B 0:0@2+4(3)");
+    CHECK_EQ(sk_step_task(R.x, rig_task(&R, 2, 1))->in.tail->ref.origin, 2); /* its first row */
+    CHECK_STR_EQ(input(2), "reduce 2-3/3 B 0:0@4+5(4)");
+    CHECK_EQ(R.x->s[2].size.n, 0); /* nothing was learned of the cut task */
+    done(2, 2);
+    done(2, 1);
+    CHECK_EQ(R.live, 3);
+    done(2, 0);
+    end();
+}
+
+TEST(a_merge_takes_packs_of_the_same_partitions) {
+    begin();
+    R.conf.target_max_bytes = 640;
+    uint32_t m = packs(rig_source(&R, 3, 64));
+    m = rig_add(&R, &PACKS, (struct sk_node_desc){.label = "M", .cpu_e4 = 10000, .merge_blocks = 2}, &m, 1);
+    rig_start(&R, exchange(false, 4, &m, 1));
+    for (uint32_t i = 0; i < 3; i++) {
+        rig_yield(&R, rig_task(&R, 0, i), 1, 64);
+        done(0, i);
+    }
+    uint64_t id[3][2];
+    for (uint32_t i = 0; i < 3; i++) {
+        for (uint32_t g = 0; g < 2; g++) id[i][g] = parts(rig_task(&R, 1, i), 2 * g, "11");
+        done(1, i);
+        CHECK_EQ(rig_flying(&R, 2), i == 0 ? 0 : i == 1 ? 2 : 4); /* what is left is merged at the end */
+    }
+    for (uint32_t g = 0; g < 2; g++) {
+        const struct sk_stask *t = sk_step_task(R.x, rig_task(&R, 2, g)), *rest = sk_step_task(R.x, rig_task(&R, 2, 2 + g));
+        CHECK(t->in.n == 2 && t->in.head->ref.oid == id[0][g] && t->in.tail->ref.oid == id[1][g]);
+        CHECK(rest->in.n == 1 && rest->in.head->ref.oid == id[2][g]);
+    }
+    for (uint64_t i = 0; i < 4; i++) {
+        parts(rig_task(&R, 2, i), 2 * (i % 2), i < 2 ? "22" : "11");
+        done(2, i);
+    }
+    CHECK_STR_EQ(input(0), "reduce 0-1/4 0:0@0+2(2) 0:2@0+1(1)");
+    for (uint64_t i = 0; i < 4; i++) done(3, i);
+    end();
+}
+
+TEST(a_map_that_fails_before_its_run_has_lost_nothing_but_its_sample) {
+    begin();
+    start(2, true, 1);
+    yield(rig_task(&R, 1, 0), (struct note){.h = {.kind = SK_PACK_SAMPLE, .rows = 1, .bytes = 64}});
+    done(1, 0);          /* as it was left out */
+    CHECK_EQ(R.live, 2); /* its input is gone, the other map's is there */
+    run_of(rig_task(&R, 1, 1), 2);
+    CHECK_EQ(R.live, 3);
+    done(1, 1);
+    CHECK_STR_EQ(input(0), "cut 0-1/1 0:0@0+1(1)");
+    cuts(rig_task(&R, 2, 0), 0, 0, (struct sk_pack_cut[]){{0, 2, 0, 2}}, 1);
+    done(2, 0);
+    CHECK_STR_EQ(input(0), "reduce 0-1/1 0:0@0+2(2)");
+    done(2, 0);
+    end();
+}
+
+/* A limit behind it, reached by a second input of a union, cuts it at every point of its life. */
+TEST(a_limit_cuts_it_at_any_time) {
+    for (int at = 0; at < 6; at++) {
+        begin();
+        uint32_t in = packs(rig_source(&R, 2, 64));
+        in = exchange(true, 2, &in, 1);
+        in = rig_add(&R, &RIG_LIMIT, (struct sk_node_desc){.limit = 1}, &in, 1);
+        R.conf.preserve_order = false;
+        rig_start(&R, in);
+        for (uint32_t i = 0; i < 2; i++) {
+            rig_yield(&R, rig_task(&R, 0, i), 1, 64);
+            done(0, i);
+        }
+        for (uint32_t i = 0; i < 2 && at > (int)i; i++) {
+            run_of(rig_task(&R, 1, i), 4);
+            if (i == 0 || at > 2) done(1, i);
+        }
+        if (at > 3) { /* the cut task runs */
+            uint64_t t = rig_task(&R, 2, 0);
+            for (uint32_t run = 0; run < 2; run++) cuts(t, run, 0, (struct sk_pack_cut[]){{0, 2, 0, 2}, {2, 2, 2, 2}}, 2);
+            yield(t, (struct note){.h = {.kind = SK_PACK_BOUNDS, .rows = 2, .bytes = 64}});
+        }
+        if (at > 4) {
+            done(2, 0);
+            rig_yield(&R, rig_task(&R, 2, 1), 1, 64); /* enough: the other reduce is not wanted */
+        } else {                                      /* nobody wants it */
+            struct sk_err err = {0};
+            CHECK_OK_ERR(sk_order_limit_done(R.x, 3, &err), &err);
+            rig_event(&R, (struct sk_step_ev){.kind = SK_SEV_TICK});
+        }
+        CHECK(R.x->done);
+        for (uint32_t i = 0; i < R.launched.n; i++)
+            if (R.launched.p[i]) rig_fail(&R, R.launched.p[i]);
+        if (at > 4) CHECK(rig_take(&R, 1));
+        end();
+    }
+}
+
+/* What is said of a worker that gives what it must not. */
+static void refused(struct note note, uint64_t task, const char *why) {
+    struct sk_step_ev ev = pack_event(task, &note);
+    struct sk_err err = {0};
+    if (!note.h.kind) ev.pack = NULL;
+    uint32_t before = R.x->acts.n;
+    CHECK_RC(sk_step_event(R.x, &ev, R.now, &err), SK_ECORRUPT);
+    CHECK_STR_HAS(err.msg, why);
+    R.live++;
+    for (uint32_t i = before; i < R.x->acts.n; i++) R.live -= R.x->acts.p[i].kind == SK_ACT_RELEASE;
+    R.x->acts.n = 0;
+    rig_end(&R);
+}
+
+TEST(packs_that_are_not_wanted_are_an_error) {
+    struct note part = {.h = {.kind = SK_PACK_PARTS, .first = 2, .n = 1, .rows = 1, .bytes = 64}, .part = {{1, 1}}};
+    struct note run = {.h = {.kind = SK_PACK_RUN, .rows = 1, .bytes = 64}}, bounds = {.h = {.kind = SK_PACK_BOUNDS}};
+    begin();
+    start(1, false, 2);
+    refused(part, rig_task(&R, 1, 0), "a pack that is not wanted here"); /* of the third partition of two */
+    begin();
+    start(1, false, 0);
+    refused(run, rig_task(&R, 1, 0), "a pack that is not wanted here");
+    begin();
+    start(1, true, 0);
+    refused(bounds, rig_task(&R, 1, 0), "a pack that is not wanted here");
+    begin();
+    start(1, true, 0);
+    refused(run, rig_task(&R, 1, 0), "without its sample");
+    begin();
+    start(1, true, 0);
+    struct sk_step_ev ev = {.kind = SK_SEV_YIELDED, .task = rig_task(&R, 1, 0), .block = {.oid = 7, .n_rows = 1, .bytes = 64}, .cost = 64};
+    struct sk_err err = {0};
+    CHECK_RC(sk_step_event(R.x, &ev, R.now, &err), SK_ECORRUPT);
+    CHECK_STR_HAS(err.msg, "a block that is no pack");
+    R.x->acts.n = 0;
+    rig_end(&R);
+}
+
+TEST(a_cut_task_that_cuts_wrongly_is_an_error) {
+    static const struct {
+        uint32_t run, first;
+        struct sk_pack_cut cut;
+    } BAD[] = {{2, 0, {0, 1, 0, 1}}, {0, 2, {0, 1, 0, 1}}, {0, 0, {3, 2, 0, 1}}, {0, 0, {0, 0, 0, 1}}};
+    for (uint32_t i = 0; i <= SK_COUNT(BAD) + 2; i++) {
+        begin();
+        start(2, true, 2);
+        for (uint32_t k = 0; k < 2; k++) {
+            run_of(rig_task(&R, 1, k), 4);
+            done(1, k);
+        }
+        uint64_t t = rig_task(&R, 2, 0);
+        struct note note = {.h = {.kind = SK_PACK_CUTS, .n = 1}};
+        if (i < SK_COUNT(BAD)) {
+            note.h.run = BAD[i].run;
+            note.h.first = BAD[i].first;
+            note.cut[0] = BAD[i].cut;
+            refused(note, t, "pages that are not there");
+        } else if (i == SK_COUNT(BAD)) {
+            yield(t, (struct note){.h = {.kind = SK_PACK_BOUNDS, .bytes = 64}});
+            refused((struct note){.h = {.kind = SK_PACK_BOUNDS, .bytes = 64}}, t, "neither cuts nor bounds");
+        } else if (i == SK_COUNT(BAD) + 1) {
+            refused((struct note){.h = {.kind = SK_PACK_RUN, .bytes = 64}}, t, "neither cuts nor bounds");
+        } else { /* not all of the second run */
+            cuts(t, 0, 0, (struct sk_pack_cut[]){{0, 4, 0, 4}, {0}, {0, 4, 0, 4}}, 3);
+            struct sk_err err = {0};
+            CHECK_RC(sk_step_event(R.x, &(struct sk_step_ev){.kind = SK_SEV_DONE, .task = t, .run_ns = 1}, R.now, &err), SK_ECORRUPT);
+            CHECK_STR_HAS(err.msg, "cut run 1 into 1 partitions of 2");
+            for (uint32_t k = 0; k < R.x->acts.n; k++) R.live -= R.x->acts.p[k].kind == SK_ACT_RELEASE;
+            R.x->acts.n = 0;
+            rig_end(&R);
+        }
+    }
+}
+
+TEST(notes_of_packs_are_checked) {
+    struct note n = {.h = {.magic = SK_PACK_NOTE, .kind = SK_PACK_PARTS, .first = 3, .n = 2, .rows = 5, .bytes = 192},
+                     .part = {{1, 2}, {2, 3}}};
+    const size_t least = sizeof n.h + 2 * sizeof n.part[0];
+    CHECK(sk_pack_note_ok((struct sk_bytes){&n, least}));
+    for (size_t len = 0; len < least; len++) CHECK(!sk_pack_note_ok((struct sk_bytes){&n, len}));
+    for (uint32_t bad = 0; bad < 9; bad++) {
+        struct note b = n;
+        if (bad == 0) b.h.magic = SK_BLOCK_NOTE;
+        if (bad == 1) b.h.kind = 0;
+        if (bad == 2) b.h.kind = SK_PACK_BOUNDS + 1;
+        if (bad == 3) b.h.n = 0;
+        if (bad == 4) b.h.n = SK_PACK_PARTS_MAX + 1;
+        if (bad == 5) b.h.rows++;
+        if (bad == 6) b.h.bytes += 64;
+        if (bad == 7) b.h.first = UINT32_MAX;
+        if (bad == 8) b.part[0] = (struct sk_pack_part){0, 2}, b.part[1].len64 = 3; /* rows without bytes */
+        CHECK_MSG(!sk_pack_note_ok((struct sk_bytes){&b, sizeof b}), "%u", bad);
+    }
+    n.h.kind = SK_PACK_CUTS;
+    CHECK(sk_pack_note_ok((struct sk_bytes){&n, sizeof n.h + 2 * sizeof n.cut[0]}));
+    CHECK(!sk_pack_note_ok((struct sk_bytes){&n, sizeof n.h + 2 * sizeof n.cut[0] - 1}));
+    n.h.kind = SK_PACK_RUN; /* lists nothing */
+    CHECK(!sk_pack_note_ok((struct sk_bytes){&n, sizeof n}));
+}
+
+TEST(what_waits_may_be_on_disk_and_what_is_read_is_reserved) {
+    begin();
+    R.conf.memory_bytes = 64 * 16;
+    R.conf.target_max_bytes = 64 * 4;
+    start(3, false, 2);
+    uint64_t oid[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        oid[i] = parts(rig_task(&R, 1, i), 0, "44");
+        if (i < 2) done(1, i);
+    }
+    CHECK_EQ(R.x->mem.used, 24 * 64 + 64); /* more than memory, and a map works */
+    CHECK_EQ(R.x->parked, 24 * 64);
+    CHECK_EQ(sk_view_used(R.x), 64);
+    for (uint32_t i = 0; i < 2; i++) rig_event(&R, (struct sk_step_ev){.kind = SK_SEV_SPILLED, .block = {.oid = oid[i]}});
+    CHECK_EQ(R.x->parked, 8 * 64);
+    CHECK_EQ(R.x->parked_disk, 16 * 64);
+    done(1, 2);
+    const struct sk_stask *t = sk_step_task(R.x, rig_task(&R, 2, 0));
+    CHECK_EQ(t->read, 8 * 64);
+    CHECK_EQ(R.x->s[2].exchange->sliced, 4 * 64);
+    CHECK_EQ(R.x->mem.reserved, t->read + t->promise);
+    CHECK_EQ(rig_flying(&R, 2), 1); /* the other one's parts have no room beside these */
+    done(2, 0);
+    rig_event(&R, (struct sk_step_ev){.kind = SK_SEV_RESTORED, .block = {.oid = oid[0]}});
+    CHECK_EQ(R.x->parked, 16 * 64);
+    done(2, 1);
+    end();
+}
+
+TEST(stats_and_words_tell_of_an_exchange) {
+    begin();
+    start(1, false, 4);
+    parts(rig_task(&R, 1, 0), 0, "1051");
+    char text[2000];
+    sk_stall_text(R.x, R.now, text, sizeof text);
+    CHECK_STR_HAS(text, "X: 1 packs of 0.0 MiB have come");
+    done(1, 0);
+    struct sk_exec_stats st;
+    struct sk_exec_op_stats op[3];
+    sk_metrics_get(R.x, &st, op, 3);
+    CHECK_EQ(op[2].packs, 1);
+    CHECK_EQ(op[2].pack_bytes, 7 * 64);
+    CHECK_EQ(op[2].partitions, 4);
+    CHECK_EQ(op[2].largest_bytes, 5 * 64);
+    for (uint64_t i = 0; i < 4; i++) done(2, i);
+    end();
+}
+
+/* All of it with each allocation failing once: the run is over, and everything can still be given up. */
+TEST(each_allocation_of_an_exchange_may_fail) {
+    for (int64_t nth = 1;; nth++) {
+        struct sk_err err = {0};
+        begin();
+        uint32_t m = packs(rig_source(&R, 40, 64));
+        m = rig_add(&R, &PACKS, (struct sk_node_desc){.label = "M", .cpu_e4 = 10000, .merge_blocks = 3}, &m, 1);
+        CHECK_OK(sk_plan_stages(R.plan, exchange(true, 5, &m, 1), &R.st, &err));
+        sk_mem_fail_at(nth);
+        sk_rc rc = sk_step_create(R.plan, &R.st, &R.conf, &R.x, &err);
+        if (rc == SK_OK) rc = sk_step_start(R.x, 0, &err);
+        else R.x = NULL;
+        for (uint32_t seen = 0; rc == SK_OK && !R.x->done;) {
+            while (seen < R.x->acts.n && R.x->acts.p[seen].kind != SK_ACT_LAUNCH) seen++;
+            if (seen == R.x->acts.n) break;
+            uint64_t id = R.x->acts.p[seen++].id;
+            const struct sk_stask *t = sk_step_task(R.x, id);
+            struct note notes[7];
+            uint32_t n = 0, stage = t->stage;
+            if (t->phase == SK_PHASE_CUT) {
+                for (uint32_t run = 0; run < 14; run += 12) {
+                    notes[n] = (struct note){.h = {.kind = SK_PACK_CUTS, .run = run, .n = run ? 10 : 60}};
+                    for (uint32_t i = 0; i < notes[n].h.n; i += 5) notes[n].cut[i] = (struct sk_pack_cut){0, 1, 0, 1};
+                    n++;
+                }
+                notes[n++] = (struct note){.h = {.kind = SK_PACK_BOUNDS, .bytes = 64}};
+            } else if (stage == 1 || stage == 2) {
+                notes[n++] = (struct note){.h = {.kind = SK_PACK_SAMPLE, .bytes = 64}};
+                notes[n++] = (struct note){.h = {.kind = SK_PACK_RUN, .rows = 1, .bytes = 64}};
+            } else {
+                n = 1;
+            }
+            for (uint32_t i = 0; i < n && rc == SK_OK; i++) {
+                struct sk_step_ev ev = {
+                    .kind = SK_SEV_YIELDED, .task = id, .block = {.oid = ++R.next_oid, .n_rows = 1, .bytes = 64}, .cost = 64};
+                if (stage == 1 || stage == 2 || n > 1) {
+                    notes[i].h.magic = SK_PACK_NOTE;
+                    ev.pack = &notes[i].h;
+                }
+                R.live++;
+                rc = sk_step_event(R.x, &ev, 1, &err);
+            }
+            if (rc == SK_OK) rc = sk_step_event(R.x, &(struct sk_step_ev){.kind = SK_SEV_DONE, .task = id, .run_ns = 5}, 2, &err);
+        }
+        bool failed = sk_mem_failed();
+        sk_mem_fail_at(0);
+        CHECK_RC(rc, failed ? SK_ENOMEM : SK_OK);
+        CHECK(failed || R.x->done);
+        if (R.x) {
+            for (uint32_t i = 0; i < R.x->acts.n; i++) R.live -= R.x->acts.p[i].kind == SK_ACT_RELEASE;
+            rig_end(&R);
+        } else {
+            sk_stages_free(&R.st);
+            sk_plan_destroy(R.plan, NULL, NULL);
+        }
+        CHECK_EQ(sk_mem_blocks(SK_TAG_EXEC), 0);
+        if (!failed) break;
+    }
+}
