@@ -89,6 +89,7 @@ struct skate_opts { /* zero: chosen */
     uint32_t max_workers; /* processes */
     const char *resource; /* one resource of your own, and how much of it there is */
     double resource_amount;
+    const char *spill_dir; /* objects go to nameless files in this folder when the store is full; NULL: a full store is SKATE_EFULL */
 };
 SKATE_API int skate_init(const struct skate_opts *o); /* o may be NULL. SKATE_EINVAL: already initialised */
 SKATE_API void skate_shutdown(void);                  /* ends all workers at once; values still held stay readable, refs are void */

@@ -2,7 +2,9 @@
 #include <stdio.h>
 
 #include "api/api_int.h"
+#include "engine/windows.h"
 
+enum { WARM = 64 << 10 };
 _Static_assert(sizeof(struct sk_view) <= sizeof(uint64_t[5]), "a view fits");
 _Static_assert(sizeof(struct sk_buf) <= sizeof(uint64_t[3]), "a buffer fits");
 
@@ -21,6 +23,8 @@ int skate_buf_alloc(size_t size, struct skate_buf *out) {
     if (!e) return SK_ECLOSED;
     struct sk_buf b;
     SK_TRY(e->ops->buf_alloc(e, size, &b, sk_api_err()));
+    if (size > WARM && e->windows)
+        e->windows->warm(e, b.data, size); /* huge pages: a fault for each 4 KiB costs more than what is written */
     *out = (struct skate_buf){.data = b.data, .size = size};
     memcpy(out->priv, &b, sizeof b);
     return SK_OK;

@@ -145,6 +145,8 @@ int skate_init(const struct skate_opts *o) {
                                .spin_ns = -1,
                                .custom_names = names,
                                .n_custom = o->resource != NULL,
+                               .spill_dirs = &o->spill_dir,
+                               .n_spill_dirs = o->spill_dir != NULL,
                                .spawn_argv = argv};
     if (o->cpus < 0 || o->cpus > 100000 || o->resource_amount < 0 || o->resource_amount > 1e12)
         return SK_ERR(&last, SK_EINVAL, "skate_init: %g cpus, %g of the resource: out of range", o->cpus, o->resource_amount);

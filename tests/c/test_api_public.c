@@ -190,6 +190,30 @@ TEST(api_objects) {
     skate_shutdown();
 }
 
+TEST(api_spill) { /* a full store is an error, or objects go to disk */
+    static unsigned char big[4 << 20];
+    skate_ref r[32];
+    struct skate_value v;
+    for (int spill = 0; spill < 2; spill++) {
+        OK(skate_init(&(struct skate_opts){.cpus = 1, .store_bytes = 64 << 20, .spill_dir = spill ? test_dir() : NULL}));
+        int rc = 0, n = 0;
+        for (; n < 32 && !rc; n += !rc) {
+            memset(big, n, sizeof big);
+            rc = skate_put(big, sizeof big, &r[n]);
+        }
+        CHECK_EQ(rc, spill ? 0 : SKATE_EFULL);
+        for (int i = 0; i < n; i++) {
+            memset(big, i, sizeof big);
+            OK(skate_get(r[i], 20000, &v));
+            CHECK_EQ(v.size, sizeof big);
+            CHECK_MEM_EQ(v.data, big, sizeof big);
+            skate_value_release(&v);
+            skate_release(r[i]);
+        }
+        skate_shutdown();
+    }
+}
+
 TEST(api_failures) {
     start();
     skate_ref r, s;
