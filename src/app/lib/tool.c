@@ -7,7 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
+
+#include "sortrec.h"
 
 /* A file that may not grow (ulimit -f) is a failed write with a message, in workers, too. */
 __attribute__((constructor)) static void no_signal(void) { (void)signal(SIGXFSZ, SIG_IGN); }
@@ -59,6 +63,54 @@ void tool_parts(const char *name, const void *args, size_t size, size_t n, void 
         skate_release(r[i]);
     }
     free(r);
+}
+
+double tool_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+uint64_t tool_bytes(const char *text) {
+    char *end;
+    unsigned long long v = strtoull(text, &end, 10);
+    unsigned shift = *end == 'k' ? 10 : *end == 'm' ? 20 : *end == 'g' ? 30 : 0;
+    if (end == text || *text == '-' || end[shift != 0] || v > UINT64_MAX >> 24 >> shift) tool_die("'%s' is no number of bytes", text);
+    return (uint64_t)v << shift;
+}
+
+uint64_t tool_hash(uint64_t h, const void *p, size_t n) {
+    h = h ? h : 14695981039346656037u;
+    for (size_t i = 0; i < n; i++) h = (h ^ ((const uint8_t *)p)[i]) * 1099511628211u;
+    return h;
+}
+
+void *tool_scratch(unsigned slot, size_t n) {
+    static struct {
+        void *p;
+        size_t n;
+    } of[4];
+    enum { HUGE = 2 << 20 };
+    if (of[slot].n < n) {
+        if (of[slot].p) munmap(of[slot].p, of[slot].n);
+        of[slot].n = (n + HUGE - 1) / HUGE * HUGE;
+        of[slot].p = mmap(NULL, of[slot].n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (of[slot].p == MAP_FAILED) tool_die("no memory: %zu bytes", n);
+        (void)madvise(of[slot].p, of[slot].n, MADV_HUGEPAGE);
+    }
+    return of[slot].p;
+}
+
+struct tool_runs tool_runs(const struct skate_task *t, size_t first, unsigned slot, size_t more) {
+    size_t k = skate_n_args(t) - first;
+    struct tool_runs r = {k, tool_scratch(slot, (k + 1) * (sizeof(void *) + (1 + more) * sizeof(size_t))), NULL, NULL};
+    r.n = (size_t *)(void *)(r.at + k);
+    r.more = r.n + k;
+    for (size_t i = 0; i < k; i++) {
+        r.at[i] = skate_arg_data(t, first + i, &r.n[i]);
+        r.n[i] /= SORTREC_SIZE;
+    }
+    return r;
 }
 
 int tool_read(int fd, void *to, size_t n, uint64_t at) {

@@ -20,6 +20,22 @@ char *tool_path(const char *arg);
 void tool_parts(const char *name, const void *args, size_t size, size_t n, void (*take)(void *ctx, const void *result),
                 void (*undo)(void *ctx), void *ctx);
 
+double tool_now(void);                                   /* seconds */
+uint64_t tool_bytes(const char *text);                   /* "64m": a number, with k, m or g: of 1024; ends the program otherwise */
+uint64_t tool_hash(uint64_t h, const void *p, size_t n); /* FNV-1a, going on from h (0: anew) */
+static inline uint64_t tool_clamp(uint64_t v, uint64_t low, uint64_t high) { return v > high ? high : v < low ? low : v; } /* high wins */
+
+/* Memory of this process for good, on huge pages; the same of a slot again, larger when it must be: what was in it is lost. */
+void *tool_scratch(unsigned slot, size_t n);
+
+/* The arguments of a task from `first` on, of records of 100 bytes: where each begins, how many it has; `more` numbers for each in scratch. */
+struct tool_runs {
+    size_t k;
+    const void **at;
+    size_t *n, *more;
+};
+struct tool_runs tool_runs(const struct skate_task *t, size_t first, unsigned slot, size_t more);
+
 /* Reads or writes n bytes whole at an offset; 0, or -1 with errno set. A file that ends early is errno 0. */
 int tool_read(int fd, void *to, size_t n, uint64_t at);
 int tool_write(int fd, const void *from, size_t n, uint64_t at);

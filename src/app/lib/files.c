@@ -1,0 +1,46 @@
+/* files.c - local files and S3 behind one set of calls: which one a name means, and the message of the last failure. */
+#include "files.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static char message[1200];
+struct files_count files_count;
+
+const char *files_error(void) { return message; }
+
+int files_fail(const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(message, sizeof message, fmt, ap);
+    va_end(ap);
+    return -1;
+}
+
+static const struct files_ops *ops_of(const char *url) {
+    if (strncmp(url, "s3://", 5)) return &files_local;
+#ifdef SKATE_CURL
+    return &files_s3;
+#else
+    files_fail("%s: this build has no libcurl, so it knows no S3", url);
+    return NULL;
+#endif
+}
+
+int files_size(const char *url, uint64_t *bytes, uint64_t *version) {
+    const struct files_ops *o = ops_of(url);
+    return o ? o->size(url, bytes, version) : -1;
+}
+int files_read(const char *url, uint64_t at, void *to, size_t n) {
+    const struct files_ops *o = ops_of(url);
+    return o ? o->read(url, at, to, n) : -1;
+}
+int files_create(const char *url, struct files_out **out) {
+    const struct files_ops *o = ops_of(url);
+    return o ? o->create(url, out) : -1;
+}
+int files_sweep(const char *folder) {
+    const struct files_ops *o = ops_of(folder);
+    return o ? o->sweep(folder) : -1;
+}

@@ -1,0 +1,88 @@
+/* files_local.c - files of this machine. One that is being written has the name .<name>.<pid>.tmp beside its place, and is renamed. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "files.h"
+#include "tool.h"
+
+struct local {
+    struct files_out out;
+    int fd;
+    uint64_t at;
+    char *path, *temp;
+};
+
+static int failed(const char *path) { return files_fail("%s: %s", path, strerror(errno)); }
+
+static int size(const char *path, uint64_t *bytes, uint64_t *version) {
+    struct stat st;
+    if (stat(path, &st)) return failed(path);
+    if (!S_ISREG(st.st_mode)) return files_fail("%s: not a regular file", path);
+    *bytes = (uint64_t)st.st_size;
+    *version = (uint64_t)st.st_mtim.tv_sec * 1000000000 + (uint64_t)st.st_mtim.tv_nsec;
+    return 0;
+}
+
+static int read_(const char *path, uint64_t at, void *to, size_t n) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return failed(path);
+    int rc = tool_read(fd, to, n, at), error = errno;
+    close(fd);
+    errno = error;
+    if (rc && !error) return files_fail("%s: it ends before byte %llu: it became shorter", path, (unsigned long long)(at + n));
+    return rc ? failed(path) : 0;
+}
+
+static int create(const char *path, struct files_out **out) {
+    struct local *f = tool_need(calloc(1, sizeof *f));
+    const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    f->out.ops = &files_local;
+    f->path = tool_need(strdup(path));
+    if (asprintf(&f->temp, "%.*s.%s.%d.tmp", (int)(name - path), path, name, (int)getpid()) < 0) abort();
+    f->fd = open(f->temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (f->fd < 0) {
+        (void)failed(path);
+        free(f->temp), free(f->path), free(f);
+        return -1;
+    }
+    *out = &f->out;
+    return 0;
+}
+
+static int write_(struct files_out *o, const void *from, size_t n) {
+    struct local *f = (struct local *)(void *)o;
+    if (tool_write(f->fd, from, n, f->at)) return failed(f->path);
+    f->at += n;
+    return 0;
+}
+
+static int end(struct local *f, bool keep) {
+    int rc = close(f->fd);
+    if (keep && (rc || rename(f->temp, f->path))) rc = failed(f->path);
+    if (!keep || rc) unlink(f->temp);
+    free(f->temp), free(f->path), free(f);
+    return rc;
+}
+static int commit(struct files_out *o) { return end((struct local *)(void *)o, true); }
+static void abort_(struct files_out *o) { (void)end((struct local *)(void *)o, false); }
+
+static int sweep(const char *folder) {
+    if (mkdir(folder, 0777) && errno != EEXIST) return failed(folder);
+    DIR *d = opendir(folder);
+    if (!d) return failed(folder);
+    for (struct dirent *e; (e = readdir(d));) {
+        size_t n = strlen(e->d_name);
+        if (e->d_name[0] == '.' && n > 4 && !strcmp(e->d_name + n - 4, ".tmp")) (void)unlinkat(dirfd(d), e->d_name, 0);
+    }
+    closedir(d);
+    return 0;
+}
+
+const struct files_ops files_local = {"", size, read_, create, write_, commit, abort_, sweep};
