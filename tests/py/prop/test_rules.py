@@ -5,6 +5,7 @@ so that what a reader skips by statistics is among what is compared.
 """
 
 import datetime
+import importlib
 import math
 import os
 import random
@@ -300,3 +301,74 @@ def test_no_rule_changes_rows(folder, data):
             assert same(got, plain.setdefault(by_task and "fusion" in on, got)), on
     finally:
         optimise.OFF = set()
+
+
+# ---- what counts rows: a predicate that goes below it drops rows that would have counted
+
+
+COUNTING = {
+    "numbered": numbered,
+    "sample": lambda draw, ds, kinds: ds.random_sample(0.6, seed=draw(st.integers(0, 9))),
+    "limit": lambda draw, ds, kinds: ds.limit(draw(st.integers(20, 120))),
+    "limit of a function's": lambda draw, ds, kinds: ds.flat_map(lambda row: [row, row]).limit(draw(st.integers(20, 120))),
+}
+
+
+def ordered_file(folder, n, rows_of_a_group):
+    """i and t go up, so that the statistics of row groups say which of them a predicate about these drops whole."""
+    at = tempfile.mkdtemp(dir=folder)
+    t = a_table(n, n).set_column(0, "i", pa.array(range(n), pa.int64()))
+    days = pa.array([datetime.datetime(2020, 1, 1) + datetime.timedelta(hours=k) for k in range(n)], KINDS["t"])
+    pq.write_table(t.set_column(t.column_names.index("t"), "t", days), os.path.join(at, "0.parquet"), row_group_size=rows_of_a_group)
+    return at
+
+
+def later_rows(draw, ds, kinds, n):
+    """Keeps rows from somewhere on: whole row groups before it may be skipped."""
+    first = draw(st.integers(1, n - 1))
+    about = [c for c, k in kinds.items() if k in ("=i", "=t")]
+    if not about:
+        return ds
+    c = draw(st.sampled_from(about))
+    v = first if kinds[c] == "=i" else datetime.datetime(2020, 1, 1) + datetime.timedelta(hours=first)
+    return ds.filter(expr=draw(st.sampled_from([col(c) >= v, (col(c) >= v) & a_test(draw, kinds)])))
+
+
+def with_rules(ds, *on):
+    optimise.OFF = set(RULES) - set(on)
+    try:
+        return ds.take_all()
+    finally:
+        optimise.OFF = set()
+
+
+@examples(30)
+@given(data=st.data())
+def test_predicates_above_what_counts_rows(folder, data):
+    draw = data.draw
+    n = draw(st.integers(20, 90))
+    ds = sd.read_parquet(ordered_file(folder, n, draw(st.sampled_from([5, 10]))), override_num_blocks=draw(st.sampled_from([1, 1, 2])))
+    kinds = {c: c for c in ds.schema().names} | {"i": "=i", "t": "=t"}  # "=": goes up; other operators take no notice of these
+    around = [rename, select, same_rows, with_columns, keep]
+    names = [*draw(st.lists(st.sampled_from(around[:3]), max_size=1)), draw(st.sampled_from(sorted(COUNTING)))]
+    names += draw(st.lists(st.sampled_from(around), max_size=2))
+    for op in names:
+        ds = (COUNTING[op] if isinstance(op, str) else op)(draw, ds, kinds) or ds
+    ds = later_rows(draw, ds, kinds, n)
+    note(" -> ".join(op if isinstance(op, str) else op.__name__ for op in names))
+    assert same(with_rules(ds), with_rules(ds, "predicates"))
+    assert same(with_rules(ds, "fusion"), with_rules(ds, *RULES))
+
+
+@pytest.mark.parametrize("name, wrong", [("numbered", "project_numbered"), ("sample", "random_sample"), ("limit", "limit")])
+def test_a_predicate_that_went_below_would_be_found(folder, monkeypatch, name, wrong):
+    """The comparison fails where an operator that counts rows says that predicates may go below it."""
+    ds = sd.read_parquet(ordered_file(folder, 60, 5), override_num_blocks=1)
+    ds = {"numbered": lambda: numbered(None, ds, {}), "sample": lambda: ds.random_sample(0.5, seed=1), "limit": lambda: ds.limit(30)}[
+        name
+    ]()
+    ds = ds.filter(expr=col("i") >= 12)
+    plain = with_rules(ds)
+    assert same(plain, with_rules(ds, "predicates"))
+    monkeypatch.setattr(importlib.import_module(f"skate.data.op.{wrong}").operator, "predicates", True)
+    assert not same(plain, with_rules(ds, "predicates"))
