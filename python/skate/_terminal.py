@@ -231,9 +231,14 @@ class Line:
         Line.shown = None
 
 
-def counted(items: Iterable[Any], what: str, total: int, context: Any) -> Iterator[Any]:
-    """The items, with a line that counts them: for work of the driver before a run."""
-    line, n = Line(context), 0
+def counted(items: Iterable[Any], what: str, total: int, context: Any) -> Iterable[Any]:
+    """The items, with a line that counts them where lines are drawn: for work of the driver before a run."""
+    line = Line(context)
+    return items if line.place is None else _counted(items, line, what, total)
+
+
+def _counted(items: Iterable[Any], line: Line, what: str, total: int) -> Iterator[Any]:
+    n = 0
 
     def look(seconds: float) -> Look:
         return Look(what, n, total, [f"{clock(seconds / n * (total - n))} left"])

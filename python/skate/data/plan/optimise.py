@@ -157,7 +157,8 @@ def _in_order(root: Node) -> list[Node]:
             seen.add(id(n))
             todo.append((n, True))
             if not n.operator.blocking:
-                todo += [(i, False) for i in n.inputs]
+                for i in n.inputs:
+                    todo.append((i, False))
     return order
 
 
@@ -172,7 +173,9 @@ def _asked(root: Node, everything: T, of_input: Callable[[Node, T], T]) -> dict[
     for n in reversed(order):
         if n.inputs and not n.operator.blocking:
             wanted = of_input(n, asked[id(n)])
-            asked.update((id(i), wanted) for i in n.inputs if uses[id(i)] == 1)
+            for i in n.inputs:
+                if uses[id(i)] == 1:
+                    asked[id(i)] = wanted
     return asked
 
 
@@ -180,8 +183,7 @@ def _rebuilt(root: Node, changed: Callable[[Node], dict[str, Any] | None]) -> No
     """root with other parameters where changed() gives some."""
     made: dict[int, Node] = {}
     for n in _in_order(root):
-        inputs = n.inputs if n.operator.blocking else tuple(made[id(i)] for i in n.inputs)
+        inputs = n.inputs if n.operator.blocking else tuple([made[id(i)] for i in n.inputs])
         params = changed(n)
-        same = params is None and all(a is b for a, b in zip(inputs, n.inputs, strict=True))
-        made[id(n)] = n if same else n.replaced(params=params, inputs=inputs)
+        made[id(n)] = n if params is None and inputs == n.inputs else n.replaced(params=params, inputs=inputs)
     return made[id(root)]

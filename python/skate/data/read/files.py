@@ -83,7 +83,11 @@ def _list_local(out: Listing, p: str, exts: tuple[str, ...] | None, ignore_missi
                         if not e.name.startswith(".skate-"):  # a write that has not ended
                             stack.append(e.path)
                     elif exts is None or e.name.lower().endswith(exts):
-                        files.append((e.path, _size(e)))
+                        try:
+                            size = e.stat().st_size
+                        except OSError:
+                            size = 0  # a broken link: the reader names it
+                        files.append((e.path, size))
         files.sort()
         out.paths += [f for f, _ in files]
         out.sizes += [n for _, n in files]
@@ -92,13 +96,6 @@ def _list_local(out: Listing, p: str, exts: tuple[str, ...] | None, ignore_missi
         out.sizes.append(os.path.getsize(p))
     elif not ignore_missing:
         raise FileNotFoundError(2, "no such file or folder", p)
-
-
-def _size(e: os.DirEntry[str]) -> int:
-    try:
-        return e.stat().st_size
-    except OSError:
-        return 0  # a broken link: the reader names it
 
 
 def _looks(paths: list[str], filesystem: Any) -> Iterator[tuple[Any, str, Any]]:

@@ -122,7 +122,7 @@ def read_parquet(
         "code": udf,
         **({"fs": listing.fs} if listing.fs is not None else {}),
     }
-    rows = sum(n for _, groups in infos for _, n, _ in groups) if filter is None and udf is None and not tolerant else None
+    rows = sum([n for _, groups in infos for _, n, _ in groups]) if filter is None and udf is None and not tolerant else None
     known = (lambda: _given_out(full, columns, include_paths)) if udf is None and tensor_column_schema is None else None
     options = ReadOptions(concurrency, num_cpus, num_gpus, memory, ray_remote_args, on_error)
     if override_num_blocks is None and parallelism > 0:
@@ -155,7 +155,7 @@ def _stored(paths: list[str], infos: list[Any], given: Any) -> tuple[Any, bool]:
     schemas: list[Any] = []
     files: list[str] = []  # the first of each schema
     for path, (s, _) in zip(paths, infos, strict=True):
-        if not any(s is t or s.equals(t) for t in schemas):
+        if s not in schemas:
             check_names(s.names, f"read_parquet {path}")
             schemas.append(s)
             files.append(path)
@@ -298,8 +298,7 @@ def _fragment(fs: Any, path: str, groups: list[int] | None, said: dict[str, Any]
 
 
 def _units(paths: list[str], infos: list[tuple[Any, Groups]], override: int | None) -> list[tuple[bytes, int, int]]:
-    total = sum(b for _, groups in infos for _, _, b in groups)
-    count = sum(len(groups) for _, groups in infos)
+    total = sum([b for _, groups in infos for _, _, b in groups])
     k = check_num_blocks(override) if override is not None else min_units()
     limit = max(1, -(-total // k)) if override is not None else min(UNIT_BYTES, max(1, -(-total // k)))
     out: list[tuple[list[tuple[str, list[int]]], int, int]] = []
@@ -312,7 +311,7 @@ def _units(paths: list[str], infos: list[tuple[Any, Groups]], override: int | No
                 files.append((path, []))
             files[-1][1].append(g)
             out[-1] = (files, n + rows, b + size)
-    if not count:  # files without rows still have columns
+    if not out:  # files without rows still have columns
         out = [([(paths[0], [])], 0, 0)]
     return [(pickle.dumps(files), rows, max(1, size)) for files, rows, size in out]
 
