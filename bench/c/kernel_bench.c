@@ -1,4 +1,4 @@
-/* kernel_bench.c - what kernels cost on one thread: sort of int64, of records by 10-byte keys, gather, partition, merge, cuts, aggregates.
+/* kernel_bench.c - what kernels cost on one thread: sort of int64, of records by 10-byte keys, gather, partition, merge, cuts, aggregates, joins.
  *
  *     build/release/bin/kernel_bench [millions of rows, default 10]
  *
@@ -250,6 +250,56 @@ static void aggregates(const char *column, const double *values, const uint64_t 
     sk_free(keys);
 }
 
+/* `rows` of the left against `build` of the right with keys below `keys`; hot: half of the left have one of them. */
+static void joins(const char *what, const uint64_t *numbers, size_t rows, size_t build, uint64_t keys, bool hot) {
+    struct table l = {.none = {NULL}}, r = {.none = {NULL}};
+    int64_t *left = need(rows * 8), *right = need(build * 8), best = INT64_MAX;
+    struct sk_place a[1024], b[1024];
+    struct sk_keys *k[2];
+    struct sk_err err;
+    uint64_t n = 0;
+    for (size_t i = 0; i < rows; i++) left[i] = hot && i % 2 ? 17 : (int64_t)(numbers[i] % keys);
+    for (size_t i = 0; i < build; i++) right[i] = (int64_t)((i * 7919) % keys);
+    add(&l, "l", (int64_t)rows, left);
+    add(&r, "l", (int64_t)build, right);
+    ok(sk_keys_create(&l.schema, &l.array, &(struct sk_key){.column = 0}, 1, &k[0], &err), &err);
+    ok(sk_keys_create(&r.schema, &r.array, &(struct sk_key){.column = 0}, 1, &k[1], &err), &err);
+    for (int i = 0; i < TIMES; i++) {
+        struct sk_join *j;
+        int64_t start = sk_now_ns();
+        const struct sk_keys *of[2] = {k[0], k[1]};
+        ok(sk_join_create(&of[0], 1, &of[1], 1, SK_JOIN_INNER, &j, &err), &err);
+        n = 0;
+        for (uint64_t some; (some = sk_join_next(j, a, b, 1024)); n += some) continue;
+        best = SK_MIN(best, sk_now_ns() - start);
+        sk_join_destroy(j);
+    }
+    if (n < rows / 4) fail("rows are missing");
+    report(what, best, rows + build, 8);
+    for (int i = 0; i < 2; i++) sk_keys_destroy(k[i]);
+    sk_free(left);
+    sk_free(right);
+}
+
+static void blooms(const uint64_t *numbers, size_t rows, size_t keys) {
+    size_t bytes = sk_bloom_bytes(keys, 10);
+    uint8_t *filter = need(bytes);
+    uint32_t *index = need(rows * 4);
+    int64_t best = INT64_MAX;
+    char what[64];
+    memset(filter, 0, bytes);
+    sk_bloom_add(filter, bytes, numbers, keys);
+    for (int i = 0; i < TIMES; i++) {
+        int64_t start = sk_now_ns();
+        if (sk_bloom_select(filter, bytes, numbers, rows, index) < keys) fail("rows are missing");
+        best = SK_MIN(best, sk_now_ns() - start);
+    }
+    snprintf(what, sizeof what, "Bloom filter of %zu keys, test", keys);
+    report(what, best, rows, 8);
+    sk_free(filter);
+    sk_free(index);
+}
+
 int main(int argc, char **argv) {
     size_t rows = (size_t)((argc > 1 ? atof(argv[1]) : 10) * 1e6);
     uint64_t *numbers = need(rows * 8);
@@ -280,6 +330,11 @@ int main(int argc, char **argv) {
         aggregates("l", (const double *)(const void *)numbers, numbers, rows, groups);
         aggregates("g", doubles, numbers, rows, groups);
     }
+    joins("join, right 100 k distinct", numbers, rows, 100000, 100000, false);
+    joins("join, right as long, each key once", numbers, rows, rows, rows, false);
+    joins("join, half of the left one key", numbers, rows, 1000000, 1000000, true);
+    blooms(numbers, rows, 100000);
+    blooms(numbers, rows, rows / 2);
     sk_free(doubles);
     sk_free(numbers);
     sk_free(keys);

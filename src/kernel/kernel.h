@@ -158,6 +158,37 @@ sk_rc sk_groupby_measure(struct sk_groupby *g, bool partial, struct sk_block_pla
 void sk_groupby_clear(struct sk_groupby *g);   /* as new */
 void sk_groupby_destroy(struct sk_groupby *g); /* NULL is fine */
 
+/* ---- joins (join.c, bloom.c) ---- */
+
+enum sk_join_kind {
+    SK_JOIN_INNER,
+    SK_JOIN_LEFT,
+    SK_JOIN_RIGHT,
+    SK_JOIN_FULL,
+    SK_JOIN_LEFT_SEMI,
+    SK_JOIN_LEFT_ANTI,
+    SK_JOIN_RIGHT_SEMI,
+    SK_JOIN_RIGHT_ANTI,
+};
+/* Rows of n_left and n_right batches whose keys are equal (all match, else SK_EINVAL; a side may have no batch). A null in any key column meets nothing; NaN
+ * meets NaN, -0.0 meets 0.0. Memory: 4 bytes a row of the left, 12 of the right, 9 a distinct key; while it is made 32 to 48 a row of the side with fewer rows
+ * and 8 a row of the largest batch; however often a key comes. The keys must outlive it. */
+struct sk_join;
+sk_rc sk_join_create(const struct sk_keys *const *left, uint32_t n_left, const struct sk_keys *const *right, uint32_t n_right,
+                     enum sk_join_kind kind, struct sk_join **out, struct sk_err *err) SK_MUST_USE;
+/* The next rows of the result, at most cap; fewer only at the end. Where a side has no row its place is SK_PLACE_NONE (semi and anti: always, on the other
+ * side). The order: by left row, then by right row; then right rows that met nothing. What sk_block_measure_places takes, with both sides. */
+uint64_t sk_join_next(struct sk_join *j, struct sk_place *left, struct sk_place *right, uint64_t cap);
+void sk_join_destroy(struct sk_join *j); /* NULL is fine */
+
+/* A Bloom filter of hashes of keys (sk_keys_hash): plain bytes, zero at first; 8 to 10 bits a key. Filters of parts of a side are merged into that of the whole
+ * if they are as large; only the whole side's may be used to leave rows out. */
+size_t sk_bloom_bytes(uint64_t keys, uint32_t bits);
+void sk_bloom_add(uint8_t *filter, size_t bytes, const uint64_t *hash, uint64_t n);
+void sk_bloom_merge(uint8_t *filter, const uint8_t *other, size_t bytes);
+/* index[0, returned): which of the n hashes may be in it; never leaves out one that is. */
+uint64_t sk_bloom_select(const uint8_t *filter, size_t bytes, const uint64_t *hash, uint64_t n, uint32_t *index);
+
 /* 64 random bits of a row number: splitmix64 as a counter-based generator. The same on every machine. */
 static inline uint64_t sk_draw(uint64_t seed, uint64_t row) { return sk_rand_mix(sk_rand_mix(seed) + row * UINT64_C(0x9e3779b97f4a7c15)); }
 
