@@ -407,7 +407,7 @@ static PyObject *m_crc32c(PyObject *module, PyObject *bytes) {
 
 static PyObject *m_block_nbytes(PyObject *module, PyObject *batch) {
     struct py_state *st = PyModule_GetState(module);
-    struct sk_block_sizes size;
+    struct sk_block_sizes size = {0};
     return py_block_measure(st, batch, &size) < 0 ? NULL : PyLong_FromUnsignedLongLong(size.data_bytes);
 }
 

@@ -262,15 +262,19 @@ class Splits:
         keys: list[str] | None = None,
         sort: bool = False,
     ) -> Dataset:
-        """The same rows in the same order, in other blocks.
+        """The same rows in other blocks; in the same order, unless they are shuffled.
 
         Args:
             num_blocks: How many blocks, of as many rows; runs everything above first.
             target_num_rows_per_block: Rows in a block, at most; streams.
             strict: With target_num_rows_per_block: exactly so many, over all borders of blocks.
-            shuffle: True needs an exchange between blocks, which skate does not have yet: NotImplementedError.
-            keys: As shuffle: NotImplementedError.
-            sort: As shuffle: NotImplementedError.
+            shuffle: With num_blocks: each block gets a piece of what each task before made. The order is the same on every run.
+            keys: With num_blocks: all rows that are equal in these columns come into one block, in the order in which they came.
+            sort: With keys: each block is sorted by them, ascending.
+
+        Raises:
+            ValueError: None or both of num_blocks and target_num_rows_per_block; one that is no positive int; what goes with the other one.
+            KeyError: There is no such column.
 
         Example:
             >>> import skate
@@ -291,9 +295,14 @@ class Splits:
         for name, v in (("num_blocks", num_blocks), ("target_num_rows_per_block", target_num_rows_per_block)):
             if v is not None and (not isinstance(v, int) or isinstance(v, bool) or v < 1):
                 raise ValueError(f"repartition: {name} must be a positive int, not {v!r}")
-        if shuffle or keys is not None or sort:
-            _needs_exchange("repartition: shuffle, keys and sort")
-        if num_blocks is not None:
+        if keys is not None and (isinstance(keys, str) or not all(isinstance(k, str) for k in keys)):
+            raise ValueError(f"repartition: keys must be a list of column names, not {keys!r}")
+        if sort and not keys:
+            raise ValueError("repartition: sort needs keys")
+        self._check_columns(keys or [], "repartition")  # type: ignore[attr-defined]
+        if num_blocks is not None and (shuffle or keys):
+            node = Node("repartition_shuffled", "Repartition", {"n": num_blocks, "keys": list(keys or ()), "sort": sort}, (self._node,))
+        elif num_blocks is not None:
             node = Node("repartition_even", "Repartition", {"n": num_blocks}, (self._node,))
         else:
             n = target_num_rows_per_block or 0
@@ -328,20 +337,41 @@ class Splits:
 
     # ---- what is planned: it has to exchange rows between blocks
 
-    def sort(self, key: str | list[str], descending: bool | list[bool] = False, boundaries: list[Any] | None = None) -> Any:
-        """Planned: the rows in the order of a column or of several.
+    def sort(self, key: str | list[str], descending: bool | list[bool] = False, boundaries: list[int | float] | None = None) -> Dataset:
+        """The rows in the order of a column or of several. Equal rows stay in the order in which they came; NaN and then nulls come last, for either direction; -0.0 equals 0.0. The result
+        is the same on every run, whatever workers and memory there are.
 
         Args:
-            key: Its name, or their names.
+            key: Its name, or their names, the most significant first.
             descending: The largest value first; of several keys one for each.
-            boundaries: Values of the key at which output blocks begin.
+            boundaries: Numbers: the first key's values at which blocks begin, so there is a block more. [10, 20]: what is less than 10, the rest of what is less than 20, the rest; with
+                descending the other way round. None: blocks are of about the same size.
 
         Raises:
-            NotImplementedError: Always: it needs an exchange between blocks, which skate does not have yet.
-            KeyError: There is no such column.
+            ValueError: No key, one that is no name, as many directions as there are no keys, boundaries that are no numbers; when it runs: a column that is not there, or whose type has no
+                order.
+
+        Example:
+            >>> import skate
+            >>> skate.data.from_items([{"a": 2}, {"a": None}, {"a": 3}]).sort("a", descending=True).take_all()
+            [{'a': 3}, {'a': 2}, {'a': None}]
         """
-        self._check_columns([key] if isinstance(key, str) else list(key), "sort")  # type: ignore[attr-defined]
-        _needs_exchange("sort", "; where the rows fit into memory, ds.to_pandas().sort_values(key) and skate.data.from_pandas do it")
+        if key is None:
+            raise ValueError("The 'key' parameter cannot be None for sorting.")
+        keys = [key] if isinstance(key, str) else key
+        if not isinstance(keys, list) or not keys or not all(isinstance(k, str) for k in keys):
+            raise ValueError(f"Key must be a string or a list of strings, but got {key}.")
+        directions = [descending] * len(keys) if isinstance(descending, bool) else list(descending)
+        if len(directions) != len(keys):
+            raise ValueError("Length of `descending` does not match the length of the key.")
+        for b in boundaries or ():
+            if not isinstance(b, int | float) or isinstance(b, bool) or b != b:
+                raise ValueError("The type of items in boundaries must be int or float.")
+        self._check_columns(keys, "sort")  # type: ignore[attr-defined]
+        cuts = sorted(set(boundaries or ()), reverse=directions[0])
+        by = ", ".join(k + " descending" * d for k, d in zip(keys, directions, strict=True))
+        node = Node("sort", f"Sort({by})", {"keys": list(keys), "descending": directions, "boundaries": cuts or None}, (self._node,))
+        return self._add(node, Facts(self._facts.rows, self._facts.schema, self._facts.files))  # type: ignore[attr-defined]
 
     def groupby(self, key: str | list[str] | None, num_partitions: int | None = None) -> Any:
         """Planned: the rows in groups of equal keys, to be aggregated or mapped.
@@ -391,21 +421,35 @@ class Splits:
         """
         _needs_exchange("join", "; where the rows fit into memory, ds.to_pandas().merge(other.to_pandas(), on=...) does it")
 
-    def random_shuffle(self, *, seed: Any = None, num_blocks: int | None = None, **ray_remote_args: Any) -> Any:
-        """Planned: the rows in a random order.
+    def random_shuffle(self, *, seed: Seed = None, num_blocks: int | None = None, **ray_remote_args: Any) -> Dataset:
+        """The rows in a random order; all orders are equally likely. A seed gives the same order on every run, whatever workers and memory there are.
 
         Args:
             seed: An int: the same order each time; a RandomSeedConfig; None: another each time.
-            num_blocks: In how many blocks they come.
-            ray_remote_args: Resources of the tasks.
+            num_blocks: As in Ray no longer supported: repartition() behind it.
+            ray_remote_args: Resources of the tasks that deal rows out, by the names that map_batches has.
 
         Raises:
-            NotImplementedError: Always: it needs an exchange between blocks, which skate does not have yet.
+            DeprecationWarning: num_blocks was given.
+
+        Example:
+            >>> import skate
+            >>> sorted(row["id"] for row in skate.data.range(4).random_shuffle(seed=1).take_all())
+            [0, 1, 2, 3]
         """
-        _needs_exchange(
+        if num_blocks is not None:
+            raise DeprecationWarning(
+                "`num_blocks` parameter is deprecated in Ray 2.9. random_shuffle() does not support to change the number of output blocks. Use repartition() instead."
+            )
+        of_run = _lazy.random_config.seeds(seed)
+        node = Node(
             "random_shuffle",
-            '; randomize_block_order(), iter_batches(local_shuffle_buffer_size=...) and shuffle="files" of readers mix rows without one',
+            "RandomShuffle",
+            {"seed": of_run(0), "resources": resources(ray_remote_args)},
+            (self._node,),
+            each_run=lambda k: {"params": {"seed": of_run(k)}},
         )
+        return self._add(node, Facts(self._facts.rows, self._facts.schema, self._facts.files))  # type: ignore[attr-defined]
 
     def to_random_access_dataset(self, key: str, num_workers: int | None = None) -> Any:
         """Planned: the rows in actors, to be looked up by a key.

@@ -72,13 +72,10 @@ def test_repartition_by_rows():
 @pytest.mark.parametrize(
     "call",
     [
-        lambda ds: ds.sort("id", descending=True, boundaries=[3]),
         lambda ds: ds.groupby("id", num_partitions=2),
         lambda ds: ds.groupby(None),
         lambda ds: ds.join(ds, "inner", 2, on=("id",), right_on=("id",), left_suffix="l", right_suffix="r", validate_schemas=True),
-        lambda ds: ds.random_shuffle(seed=1, num_blocks=2, num_cpus=1),
         lambda ds: ds.to_random_access_dataset("id", num_workers=2),
-        lambda ds: ds.repartition(2, shuffle=True),
         lambda ds: ds.train_test_split(0.5, shuffle=True),
         lambda ds: ds.train_test_split(0.5, stratify="id"),
     ],

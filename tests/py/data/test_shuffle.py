@@ -1,0 +1,188 @@
+"""random_shuffle() and repartition() with shuffle or keys: the same rows, where they lie, the same order on every run."""
+
+import math
+import os
+import random
+from collections import Counter
+
+import pyarrow as pa
+import pytest
+import skate
+import skate.data
+from cases import case
+from skate.data import RandomSeedConfig
+
+
+def ids(ds):
+    return [r["id"] for r in ds.take_all()]
+
+
+def blocks(ds):
+    return [skate.get(r).to_pylist() for r in ds.materialize().to_arrow_refs()]
+
+
+def small(ds, target=2000):
+    ds.context.target_max_block_size = target
+    ds.context.target_min_block_size = 0
+    return ds
+
+
+def test_shuffled_rows_are_the_same_rows():
+    for n, parts in [(1, 1), (2, 2), (100, 1), (1000, 7), (5000, 3)]:
+        with case(n, parts):
+            ds = skate.data.range(n, override_num_blocks=parts)
+            got = ids(ds.random_shuffle(seed=3))
+            assert sorted(got) == list(range(n))
+            assert got == ids(ds.random_shuffle(seed=3))
+            assert n < 100 or got != list(range(n)) and got != ids(ds.random_shuffle(seed=4))
+
+
+def test_each_place_is_as_likely():
+    """Where the first, the middle and the last row go: chi squared over 10 places, 2,000 shuffles of them; a wrong one is far off 60."""
+    seen = {0: [0] * 10, 5: [0] * 10, 9: [0] * 10}
+    table = pa.table({"id": list(range(10))})
+    ds = skate.data.from_arrow([table.slice(0, 3), table.slice(3)])
+    for seed in range(400):
+        for place, v in enumerate(ids(ds.random_shuffle(seed=seed))):
+            if v in seen:
+                seen[v][place] += 1
+    for v, counts in seen.items():
+        with case(v, counts):
+            assert sum((c - 40) ** 2 / 40 for c in counts) < 60
+
+
+def test_neighbours_part():
+    got = ids(skate.data.range(20_000, override_num_blocks=4).random_shuffle(seed=1))
+    assert sum(abs(a - b) == 1 for a, b in zip(got, got[1:], strict=False)) < 20
+    assert abs(sum(got[:10_000]) / 10_000 - 10_000) < 300
+
+
+def test_seeds():
+    ds = skate.data.range(300)
+    none = ds.random_shuffle()
+    assert ids(none) != ids(none)
+    assert ids(ds.random_shuffle(seed=5)) == ids(ds.random_shuffle(seed=RandomSeedConfig(seed=5, reseed_after_execution=False)))
+    again = ds.random_shuffle(seed=RandomSeedConfig(seed=5))
+    assert ids(again) != ids(again)
+    with pytest.raises(DeprecationWarning, match="num_blocks"):
+        ds.random_shuffle(num_blocks=3)
+    with pytest.raises(ValueError, match="seed"):
+        ds.random_shuffle(seed="x")
+    with pytest.raises(TypeError, match="num_cpu"):
+        ds.random_shuffle(num_cpuss=1)
+    assert sorted(ids(ds.random_shuffle(seed=1, num_cpus=0.5))) == list(range(300))
+
+
+def test_any_type_is_moved():
+    rng = random.Random(2)
+    t = pa.table(
+        {
+            "id": list(range(500)),
+            "f": [rng.choice([None, math.nan, 1.5]) for _ in range(500)],
+            "s": pa.array([rng.choice([None, "", "word" * rng.randrange(9)]) for _ in range(500)]),
+            "d": pa.array([rng.choice(["x", "y", None]) for _ in range(500)]).dictionary_encode(),
+            "l": [[i] * (i % 4) for i in range(500)],
+            "m": [{"a": i, "b": [str(i)]} for i in range(500)],
+            "b": [i % 3 == 0 for i in range(500)],
+        }
+    )
+    want = {r["id"]: str(r) for r in t.to_pylist()}
+    ds = small(skate.data.from_arrow([t.slice(0, 100), t.slice(100, 1), t.slice(101)]))
+    for out in (ds.random_shuffle(seed=1), ds.repartition(7, shuffle=True), ds.repartition(7, keys=["s"])):
+        got = [r for b in blocks(out) for r in b]
+        assert {r["id"]: str(r) for r in got} == want and len(got) == 500
+
+
+def test_blocks_of_other_types_are_brought_together():
+    def made(b):
+        i = int(b["id"][0])
+        return pa.table({"id": b["id"], "x": pa.nulls(10) if i < 30 else pa.array(b["id"] * (1 if i < 60 else 0.5))})
+
+    ds = skate.data.range(90, override_num_blocks=9).map_batches(made, batch_size=10)
+    want = {i: None if i < 30 else i * (1 if i < 60 else 0.5) for i in range(90)}
+    assert {r["id"]: r["x"] for r in ds.random_shuffle(seed=1).take_all()} == want
+    assert {r["id"]: r["x"] for r in ds.repartition(2, shuffle=True).take_all()} == want
+
+
+def test_nothing_to_shuffle():
+    none = skate.data.range(50).filter(lambda r: False)
+    for out in (none.random_shuffle(seed=1), none.repartition(3, shuffle=True), none.repartition(3, keys=["id"])):
+        assert out.take_all() == [] and out.count() == 0
+    assert skate.data.from_items([]).random_shuffle().take_all() == []
+
+
+def test_repartition_shuffled():
+    for n, parts in [(100, 4), (1000, 13), (3, 2), (5, 9), (700, 250)]:
+        with case(n, parts):
+            ds = skate.data.range(n, override_num_blocks=3).repartition(parts, shuffle=True).materialize()
+            sizes = [len(b) for b in blocks(ds)]
+            assert ds.num_blocks() == len(sizes) == min(n, parts)  # blocks without rows are left out
+            assert sorted(ids(ds)) == list(range(n))
+            assert max(sizes) - min(sizes) <= 4
+    one_row_each = skate.data.from_arrow([pa.table({"id": [i]}) for i in range(12)])
+    assert Counter(map(len, blocks(small(one_row_each, 1).repartition(4, shuffle=True)))) == {3: 4}
+
+
+def test_repartition_by_keys():
+    rng = random.Random(1)
+    for kind, words in [(pa.int64(), list(range(20))), (pa.string(), ["a", "b", "", "é"]), (pa.float64(), [0.0, -0.0, math.nan, 2.5])]:
+        with case(kind):
+            rows = [{"id": i, "k": rng.choice([None, *words]), "j": rng.randrange(3)} for i in range(400)]
+            t = pa.table({"id": [r["id"] for r in rows], "k": pa.array([r["k"] for r in rows], kind), "j": [r["j"] for r in rows]})
+            ds = small(skate.data.from_arrow([t.slice(0, 150), t.slice(150)]))
+            for keys in (["k"], ["k", "j"]):
+                out = ds.repartition(6, keys=keys).materialize()
+                assert out.num_blocks() == 6 or kind != pa.int64()  # blocks without rows are left out
+                where = {}
+                for i, b in enumerate(blocks(out)):
+                    assert [r["id"] for r in b] == sorted(r["id"] for r in b), "in the order in which they came"
+                    for r in b:
+                        key = tuple("nan" if r[k] != r[k] else r[k] for k in keys)
+                        assert where.setdefault(key, i) == i
+                assert sorted(ids(out)) == list(range(400))
+    assert ids(skate.data.range(9).repartition(1, keys=["id"])) == list(range(9))
+    for args, words in [({"keys": "id"}, "list of column names"), ({"keys": [3]}, "list of column names"), ({"sort": True}, "needs keys")]:
+        with case(args), pytest.raises(ValueError, match=words):
+            skate.data.range(3).repartition(2, **args)
+    with pytest.raises(KeyError, match="idd"):
+        skate.data.range(3).repartition(2, keys=["idd"])
+
+
+def test_explain():
+    text = skate.data.range(10).random_shuffle(seed=1).explain()
+    assert "RandomShuffleMap" in text and "RandomShuffleReduce" in text and "partitions by size" in text
+    text = skate.data.range(10).repartition(3, keys=["id"]).explain()
+    assert "RepartitionMap(id)" in text and "RepartitionReduce(id)" in text and "3 partitions" in text
+
+
+# ---- other engines: kept last
+
+
+def wide(n=150_000, parts=9):
+    return skate.data.range(n, override_num_blocks=parts).map_batches(lambda b: {"id": b["id"], "pad": b["id"].astype("S80")})
+
+
+def test_the_same_whatever_workers_memory_and_kills_there_are(tmp_path):
+    def dies(b):
+        mark = tmp_path / str(int(b["id"][0]) % 7)
+        if not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), 9)
+        return b
+
+    seen = []
+    for cpus, store, limit, kill in [(1, 512, None, False), (3, 512, None, False), (2, 64, 6 << 20, False), (2, 512, None, True)]:
+        skate.shutdown()
+        skate.init(num_cpus=cpus, object_store_memory=store << 20, _system_config={"preload": "numpy,pytest"})
+        ds = small(wide(), 1 << 20)
+        if limit:
+            ds.context.execution_options.resource_limits = ds.context.execution_options.resource_limits.copy(object_store_memory=limit)
+        if kill:
+            ds = ds.map_batches(dies, batch_size=None)
+        ds = ds.random_shuffle(seed=9)
+        if kill:
+            ds = ds.map_batches(dies, batch_size=None)
+        seen.append([int(v) for b in ds.iter_batches(batch_size=None, batch_format="numpy") for v in b["id"]])
+    assert sorted(seen[0]) == list(range(150_000))
+    assert all(s == seen[0] for s in seen[1:])
+    assert len(list(tmp_path.iterdir())) > 2
