@@ -246,11 +246,14 @@ static void make_plain(const struct keys_block *b, uint32_t n_keys) {
     for (uint32_t i = 0; i < n_keys; i++) {
         const struct sk_key_col *c = &b->keys->col[i];
         uint8_t *p = (uint8_t *)(uintptr_t)c->data;
-        if (c->code || c->kind == SK_KEY_NULL || c->kind == SK_KEY_BOOL || c->kind >= SK_KEY_VAR) continue;
+        if (c->code || c->kind == SK_KEY_NULL || c->kind >= SK_KEY_VAR) continue;
         for (uint64_t row = 0; row < b->keys->rows; row++, p += c->width) {
             enum sk_key_class class = sk_key_class(c, sk_key_at(c, row));
             uint64_t nan = c->width == 8 ? UINT64_C(0x7FF8) << 48 : c->width == 4 ? 0x7FC00000 : 0x7E00;
-            if (class == SK_CLASS_NULL) memset(p, 0, c->width);
+            if (c->kind == SK_KEY_BOOL) {
+                uint8_t *byte = (uint8_t *)(uintptr_t)c->data + row / 8;
+                if (class == SK_CLASS_NULL) *byte = (uint8_t)(*byte & ~(1u << (row & 7)));
+            } else if (class == SK_CLASS_NULL) memset(p, 0, c->width);
             else if (class == SK_CLASS_NAN) memcpy(p, &nan, c->width);
             else if (c->kind == SK_KEY_FLOAT && !(sk_float_top(p, c->width) << 1)) memset(p, 0, c->width);
         }
