@@ -47,6 +47,7 @@ MODULES = {
     "expr_names": "skate.data.expr_names",
     "expressions": "skate.data.expressions",
     "extensions": "skate.data.extensions",
+    "grouped_data": "skate.data.grouped_data",
     "crc32c": "skate.data.files.crc32c",
     "paths": "skate.data.files.paths",
     "reading": "skate.data.files.reading",
@@ -54,6 +55,7 @@ MODULES = {
     "op": "skate.data.op",
     "node": "skate.data.plan.node",
     "resources": "skate.data.plan.resources",
+    "random_access_dataset": "skate.data.random_access_dataset",
     "random_config": "skate.data.random_config",
     "json_records": "skate.data.read.json_records",
     "memory": "skate.data.read.memory",
@@ -125,8 +127,10 @@ if TYPE_CHECKING:
     from skate.data import expr_names as expr_names
     from skate.data import expressions as expressions
     from skate.data import extensions as extensions
+    from skate.data import grouped_data as grouped_data
     from skate.data import on_error as on_error
     from skate.data import op as op
+    from skate.data import random_access_dataset as random_access_dataset
     from skate.data import random_config as random_config
     from skate.data import schema as schema
     from skate.data import streaming_split as streaming_split

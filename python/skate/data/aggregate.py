@@ -428,8 +428,7 @@ class Unique(AggregateFnV2):
         return {_lazy.combine._hashable(v): v for v in values}
 
     def combine(self, current_accumulator: dict[Any, Any], new: dict[Any, Any]) -> dict[Any, Any]:
-        nans = [v for v in current_accumulator if _null(v) and v is not None]
-        return {**current_accumulator, **{k: v for k, v in new.items() if not (nans and _null(k) and k is not None)}}
+        return {**current_accumulator, **{k: v for k, v in new.items() if k not in current_accumulator}}
 
     def finalize(self, accumulator: Any) -> Any:
         return list((accumulator or {}).values())

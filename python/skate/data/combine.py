@@ -81,12 +81,12 @@ def _view(col: Any) -> Any:
 
 
 def _hashable(v: Any) -> Any:
-    """A value as a key of a dict: all NaNs are one."""
+    """A value as a key of a dict, in any process: all NaNs are one."""
     if isinstance(v, list):
         return tuple(_hashable(x) for x in v)
     if isinstance(v, dict):
         return tuple((k, _hashable(x)) for k, x in v.items())
-    return math.nan if isinstance(v, float) and math.isnan(v) else v
+    return (float, "NaN") if isinstance(v, float) and math.isnan(v) else v
 
 
 def _sum(col: Any) -> Any:
@@ -118,7 +118,7 @@ def merge(kind: str, a: Any, b: Any) -> Any:
     if kind == "count":
         return a + b
     if kind == "unique":
-        return {**a, **b}
+        return {**a, **{k: v for k, v in b.items() if k not in a}}
     nulls, x, y = a[0] + b[0], a[1], b[1]
     if x is None or y is None:
         return (nulls, y if x is None else x)

@@ -12,7 +12,7 @@ import itertools
 import logging
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, overload
 
@@ -20,10 +20,11 @@ from skate import _lazy
 from skate.data.context import DEFAULT_BATCH_SIZE, DataContext
 from skate.data.convert import Conversions
 from skate.data.iterator import DataIterator
+from skate.data.keyed import Keyed
 from skate.data.on_error import check_policy
 from skate.data.plan.lower import explain
 from skate.data.plan.node import Node, below
-from skate.data.plan.resources import as_input, resources
+from skate.data.plan.resources import as_input, remote_args, resources
 from skate.data.random_config import RandomSeedConfig, seeds  # noqa: F401  RandomSeedConfig is public here
 from skate.data.read.source import Facts, InMemory, Source
 from skate.data.run import errors, execute
@@ -32,7 +33,7 @@ from skate.data.run.engine import ensure_engine, expect
 from skate.data.run.stats import before_a_run
 from skate.data.schema import Schema
 from skate.data.split import Splits
-from skate.data.values.unify import MissingColumn, cast_batch, check_names, columns_are, few, free_name, merge, unify
+from skate.data.values.unify import MissingColumn, cast_batch, check_names, columns_are, few, merge, unify
 from skate.data.write.api import Writers
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ _numbers = itertools.count()
 
 
 @errors.methods
-class Dataset(Splits, Conversions, Writers):
+class Dataset(Splits, Keyed, Conversions, Writers):
     """A lazy, immutable table. Made by skate.data.range, read_parquet, from_items, ... and by the methods of other Datasets; not by this constructor.
 
     Args:
@@ -291,7 +292,7 @@ class Dataset(Splits, Conversions, Writers):
             fn_constructor_args=fn_constructor_args,
             fn_constructor_kwargs=fn_constructor_kwargs,
             on_error=on_error,
-            remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **_remote_args(ray_remote_args, ray_remote_args_fn)},
+            remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **remote_args(ray_remote_args, ray_remote_args_fn)},
             facts=Facts(rows, None, self._facts.files),
             batch_rows=size or 0,
             batch_size=size,
@@ -354,7 +355,7 @@ class Dataset(Splits, Conversions, Writers):
             fn_constructor_args=fn_constructor_args,
             fn_constructor_kwargs=fn_constructor_kwargs,
             on_error=on_error,
-            remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **_remote_args(ray_remote_args, ray_remote_args_fn)},
+            remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **remote_args(ray_remote_args, ray_remote_args_fn)},
             facts=Facts(self._facts.rows, None, self._facts.files),
         )
 
@@ -413,7 +414,7 @@ class Dataset(Splits, Conversions, Writers):
             fn_constructor_args=fn_constructor_args,
             fn_constructor_kwargs=fn_constructor_kwargs,
             on_error=on_error,
-            remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **_remote_args(ray_remote_args, ray_remote_args_fn)},
+            remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **remote_args(ray_remote_args, ray_remote_args_fn)},
         )
 
     def filter(
@@ -472,7 +473,7 @@ class Dataset(Splits, Conversions, Writers):
                 text = _lazy.expressions.inline(expr)
             else:
                 raise TypeError(f"filter: expr must be an expression or text, not {type(expr).__name__}")
-            remote = {"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **_remote_args(ray_remote_args, ray_remote_args_fn)}
+            remote = {"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **remote_args(ray_remote_args, ray_remote_args_fn)}
             return self._expressions("filter", f"Filter({text})", {"expr": expr}, [expr], compute, concurrency, remote, facts, on_error)
         return self._udf(
             "filter",
@@ -485,7 +486,7 @@ class Dataset(Splits, Conversions, Writers):
             fn_constructor_args=fn_constructor_args,
             fn_constructor_kwargs=fn_constructor_kwargs,
             on_error=on_error,
-            remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **_remote_args(ray_remote_args, ray_remote_args_fn)},
+            remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **remote_args(ray_remote_args, ray_remote_args_fn)},
             facts=facts,
         )
 
@@ -1440,7 +1441,8 @@ class Dataset(Splits, Conversions, Writers):
         """Values of aggregates over all rows, by their names; None when there are no rows.
 
         Args:
-            aggs: AggregateFn objects (skate.data.aggregate); ValueError for none and for one that lacks its column, TypeError for others.
+            aggs: AggregateFn objects (skate.data.aggregate); ValueError for none and for one that lacks its column, TypeError for others. A name that is there twice is followed by
+                _2, _3, ...
 
         Example:
             >>> import skate
@@ -1448,6 +1450,12 @@ class Dataset(Splits, Conversions, Writers):
             >>> skate.data.range(5).aggregate(Max("id"), Mean("id"))
             {'max(id)': 4, 'mean(id)': 2.0}
         """
+        self._check_aggregates(aggs)
+        names = _lazy.aggregate.names_of([], aggs)
+        values = execute.combine_fns(self, list(aggs))
+        return None if values is None else dict(zip(names, values, strict=True))
+
+    def _check_aggregates(self, aggs: Sequence[Any]) -> None:
         if not aggs:
             raise ValueError("aggregate: give at least one AggregateFn, such as Sum('x')")
         for a in aggs:
@@ -1455,13 +1463,6 @@ class Dataset(Splits, Conversions, Writers):
                 raise TypeError(f"aggregate takes AggregateFn objects, not {type(a).__name__}")
             _lazy.aggregate.check_column(a)
             self._check_columns(sorted(a.columns() or ()), a.name)
-        values = execute.combine_fns(self, list(aggs))
-        if values is None:
-            return None
-        out: dict[str, Any] = {}
-        for a, v in zip(aggs, values, strict=True):
-            out[free_name(out, a.name) if a.name in out else a.name] = v
-        return out
 
     def summary(self, columns: list[str] | None = None, override_dtype_agg_mapping: dict[Any, Any] | None = None) -> DatasetSummary:
         """A DatasetSummary: count, mean, min, max, std, share of missing values and of zeros, column by column.
@@ -1604,16 +1605,6 @@ def _conform(node: Node, has: Any, schema: Any) -> Node:
         return node
     lacks = [n for n in schema.names if n not in set(has.names)]
     return Node("conform", "Conform", {"schema": schema, "lacks": lacks}, (node,), **as_input(node))
-
-
-def _remote_args(args: dict[str, Any], args_fn: Callable[[], dict[str, Any]] | None) -> dict[str, Any]:
-    """ray_remote_args with those of ray_remote_args_fn. (Ray calls it for each task, to spread them over machines; here once.)"""
-    if args_fn is None:
-        return args
-    made = args_fn()
-    if "max_calls" in made:
-        raise ValueError("max_calls cannot come from ray_remote_args_fn: it is of the function, not of one task; give it as an argument")
-    return {**args, **made}
 
 
 def _names(cols: Any, what: str) -> list[str]:

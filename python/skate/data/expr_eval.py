@@ -50,6 +50,24 @@ def column(e: Expr, rb: pa.RecordBatch) -> pa.Array:
     return v
 
 
+class Column:
+    """A function from a pyarrow Table to the same with one more column, or a column replaced.
+
+    Args:
+        name: The column.
+        expr: The expression that gives it.
+    """
+
+    def __init__(self, name: str, expr: Expr):
+        self.name, self.expr = name, expr
+        self.__name__ = f"with_column({name})"
+
+    def __call__(self, table: pa.Table) -> pa.Table:
+        (rb,) = table.to_batches()
+        made, i = column(self.expr, rb), table.schema.get_field_index(self.name)
+        return table.append_column(self.name, made) if i < 0 else table.set_column(i, self.name, made)
+
+
 def mask(e: Expr, rb: pa.RecordBatch) -> Any:
     """e as a test: a boolean array or scalar; TypeError when it is something else."""
     v = evaluate(e, rb)

@@ -1,5 +1,5 @@
-"""Dividing and joining Datasets by rows and blocks: split, train_test_split, zip, union, repartition, block order; and the methods that have to exchange
-rows between blocks, which raise NotImplementedError until skate can do that. A part of Dataset.
+"""Dividing and joining Datasets by rows and blocks: split, train_test_split, zip, union, repartition, block order; sort and random_shuffle, which exchange rows between blocks. A part of
+Dataset.
 
 What has to know how many rows there are runs the Dataset first (materialize) and then says ranges of its blocks: no row is copied.
 """
@@ -7,7 +7,7 @@ What has to know how many rows there are runs the Dataset first (materialize) an
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal
 
 from skate import _lazy
 from skate.data.plan.node import Node, bytes_of
@@ -21,13 +21,6 @@ if TYPE_CHECKING:
     from skate.data.dataset import Dataset, MaterializedDataset
     from skate.data.iterator import DataIterator
     from skate.data.typed import Seed
-
-
-def _needs_exchange(what: str, instead: str = "") -> NoReturn:
-    """Of methods that are planned. instead: what does the same for data that fits into memory."""
-    raise NotImplementedError(
-        f"{what} need{'' if ' and ' in what else 's'} an exchange between blocks, which skate does not have yet{instead}"
-    )
 
 
 @errors.methods
@@ -136,9 +129,9 @@ class Splits:
 
         Args:
             test_size: Rows as an int, or a share between 0 and 1; ValueError otherwise.
-            shuffle: True needs an exchange between blocks, which skate does not have yet: NotImplementedError.
-            seed: Of the shuffle.
-            stratify: A column whose values have the same shares in both; needs an exchange, too: NotImplementedError.
+            shuffle: The rows are shuffled before.
+            seed: Of the shuffle: an int gives the same order each time.
+            stratify: A column: of the rows of each of its values that share, rounded down, is in the test. Both parts come in the order of that column. ValueError together with shuffle.
 
         Example:
             >>> import skate
@@ -154,16 +147,23 @@ class Splits:
             raise TypeError(f"train_test_split: test_size is a number of rows or a share of them, not {type(test_size)}")
         if isinstance(test_size, float) and not 0 < test_size < 1:
             raise ValueError(f"train_test_split: test_size={test_size}: as a share it lies between 0 and 1; a number of rows is an int")
-        if shuffle or stratify:
-            _needs_exchange("train_test_split: shuffle and stratify")
-        source: Any = self.materialize()  # type: ignore[attr-defined]
+        source: Any = self
+        if shuffle:
+            source = self.random_shuffle(seed=seed)
+        elif stratify is not None:
+            source = self._whole_groups(self._check_key(stratify, "train_test_split"), None)  # type: ignore[attr-defined]
+        source = source.materialize()
         rows = source._facts.rows
-        if isinstance(test_size, int):
-            if not 0 < test_size < rows:
-                raise ValueError(f"train_test_split: test_size={test_size}: of {rows} rows both parts need at least one")
-            at = rows - test_size
-        else:
-            at = rows - math.ceil(rows * test_size)
+        if isinstance(test_size, int) and not 0 < test_size < rows:
+            raise ValueError(f"train_test_split: test_size={test_size}: of {rows} rows both parts need at least one")
+        if stratify is not None:
+            params = {"keys": [stratify], "share": test_size / rows if isinstance(test_size, int) else test_size}
+            nodes = [
+                Node("stratify", "TestSplit" if test else "TrainSplit", {**params, "test": test}, (source._node,)) for test in (False, True)
+            ]
+            train, test = (source._add(n, Facts(None, source._facts.schema, source._facts.files)).materialize() for n in nodes)
+            return train, test
+        at = rows - test_size if isinstance(test_size, int) else rows - math.ceil(rows * test_size)
         train, test = source._rows_at([at])
         return train, test
 
@@ -335,7 +335,7 @@ class Splits:
         )
         return self._add(node, Facts(self._facts.rows, self._facts.schema, self._facts.files))  # type: ignore[attr-defined]
 
-    # ---- what is planned: it has to exchange rows between blocks
+    # ---- what exchanges rows between blocks
 
     def sort(self, key: str | list[str], descending: bool | list[bool] = False, boundaries: list[int | float] | None = None) -> Dataset:
         """The rows in the order of a column or of several. Equal rows stay in the order in which they came; NaN and then nulls come last, for either direction; -0.0 equals 0.0. The result
@@ -373,54 +373,6 @@ class Splits:
         node = Node("sort", f"Sort({by})", {"keys": list(keys), "descending": directions, "boundaries": cuts or None}, (self._node,))
         return self._add(node, Facts(self._facts.rows, self._facts.schema, self._facts.files))  # type: ignore[attr-defined]
 
-    def groupby(self, key: str | list[str] | None, num_partitions: int | None = None) -> Any:
-        """Planned: the rows in groups of equal keys, to be aggregated or mapped.
-
-        Args:
-            key: A column's name, or several; None: one group of all rows.
-            num_partitions: In how many parts to work.
-
-        Raises:
-            NotImplementedError: Always: it needs an exchange between blocks, which skate does not have yet.
-            KeyError: There is no such column.
-        """
-        keys = [] if key is None else [key] if isinstance(key, str) else list(key)
-        self._check_columns(keys, "groupby")  # type: ignore[attr-defined]
-        instead = "; where the rows fit into memory, ds.to_pandas().groupby(key) does it" if keys else "; aggregate() works over all rows"
-        _needs_exchange("groupby", instead)
-
-    def join(
-        self,
-        ds: Any,
-        join_type: str,
-        num_partitions: int,
-        on: tuple[str, ...] = ("id",),
-        right_on: tuple[str, ...] | None = None,
-        left_suffix: str | None = None,
-        right_suffix: str | None = None,
-        *,
-        partition_size_hint: int | None = None,
-        aggregator_ray_remote_args: dict[str, Any] | None = None,
-        validate_schemas: bool = False,
-    ) -> Any:
-        """Planned: the rows of two Datasets that have equal keys, side by side.
-
-        Args:
-            ds: The other Dataset.
-            join_type: "inner", "left_outer", "right_outer", "full_outer", "left_semi", "left_anti", "right_semi" or "right_anti".
-            num_partitions: In how many parts to work.
-            on: Columns of this Dataset that are the key.
-            right_on: Those of the other one; None: the same.
-            left_suffix, right_suffix: What columns of the same name get.
-            partition_size_hint: Bytes of a part.
-            aggregator_ray_remote_args: Resources of what joins.
-            validate_schemas: Raises where the types of the keys differ.
-
-        Raises:
-            NotImplementedError: Always: it needs an exchange between blocks, which skate does not have yet.
-        """
-        _needs_exchange("join", "; where the rows fit into memory, ds.to_pandas().merge(other.to_pandas(), on=...) does it")
-
     def random_shuffle(self, *, seed: Seed = None, num_blocks: int | None = None, **ray_remote_args: Any) -> Dataset:
         """The rows in a random order; all orders are equally likely. A seed gives the same order on every run, whatever workers and memory there are.
 
@@ -450,16 +402,3 @@ class Splits:
             each_run=lambda k: {"params": {"seed": of_run(k)}},
         )
         return self._add(node, Facts(self._facts.rows, self._facts.schema, self._facts.files))  # type: ignore[attr-defined]
-
-    def to_random_access_dataset(self, key: str, num_workers: int | None = None) -> Any:
-        """Planned: the rows in actors, to be looked up by a key.
-
-        Args:
-            key: A column's name.
-            num_workers: How many actors.
-
-        Raises:
-            NotImplementedError: Always: it needs an exchange between blocks, which skate does not have yet.
-        """
-        self._check_columns([key], "to_random_access_dataset")  # type: ignore[attr-defined]
-        _needs_exchange("to_random_access_dataset")

@@ -69,22 +69,6 @@ def test_repartition_by_rows():
         sd.range(3).repartition(2, 2)
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda ds: ds.groupby("id", num_partitions=2),
-        lambda ds: ds.groupby(None),
-        lambda ds: ds.join(ds, "inner", 2, on=("id",), right_on=("id",), left_suffix="l", right_suffix="r", validate_schemas=True),
-        lambda ds: ds.to_random_access_dataset("id", num_workers=2),
-        lambda ds: ds.train_test_split(0.5, shuffle=True),
-        lambda ds: ds.train_test_split(0.5, stratify="id"),
-    ],
-)
-def test_what_needs_an_exchange_says_so(call):
-    with pytest.raises(NotImplementedError, match="an exchange between blocks, which skate does not have yet"):
-        call(sd.range(10))
-
-
 def test_a_key_that_does_not_exist_is_told_first():
     for call in (sd.range(3).sort, sd.range(3).groupby):
         with pytest.raises(KeyError, match="no column 'idd'"):

@@ -18,7 +18,7 @@ class Distinct(Operator):
         return given
 
     def phases(self, params: Params) -> Phases:
-        return by_order(params, params["keys"], params["keys"], "distinct_rows", "distinct_rows")
+        return by_order("Distinct", params, params["keys"], "distinct_rows", "distinct_rows")
 
 
 operator = Distinct()

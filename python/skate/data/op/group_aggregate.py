@@ -15,7 +15,7 @@ class GroupAggregate(Operator):
         return used(params)
 
     def phases(self, params: Params) -> Phases:
-        return by_order(params, [f"k{i}" for i in range(len(params["by"]))], params["by"], "group_partial", "group_final")
+        return by_order("Aggregate", params, [f"k{i}" for i in range(len(params["by"]))], "group_partial", "group_final")
 
 
 operator = GroupAggregate()

@@ -6,17 +6,18 @@ from typing import Any
 
 from skate import _skate
 from skate.data.op import Columns, Operator, Params, Phase, Phases
+from skate.data.values.unify import few
 
 
-def by_order(params: Params, keys: list[str], shown: list[str], before: str | None, behind: str) -> Phases:
-    """Sorted runs, which are cut between keys only. before, behind: the operators that rows go through in the maps and in the reduces. keys: columns of what goes between them; shown: what
-    plans call them."""
+def by_order(name: str, params: Params, keys: list[str], before: str | None, behind: str) -> Phases:
+    """Sorted runs, which are cut between keys only. before, behind: the operators that rows go through in the maps and in the reduces. keys: columns of what goes between
+    them. name: what plans call it."""
     given = {**params, "what": _skate.exchange_what("sort", keys=[(k, False, False) for k in keys], groups=True), "keys": keys}
-    by = ", ".join(shown)
+    by = few(params.get("by", keys))
     reduce = Phase(
-        "group_reduce", f"GroupReduce({by})", {**given, "behind": behind}, {"exchange": {"cut": True, "n_partitions": params["n"]}}
+        "group_reduce", f"{name}Reduce({by})", {**given, "behind": behind}, {"exchange": {"cut": True, "n_partitions": params["n"]}}
     )
-    return Phases((Phase("group_map" if before else "exchange_map", f"GroupMap({by})", {**given, "before": before}),), reduce)
+    return Phases((Phase("group_map" if before else "exchange_map", f"{name}Map({by})", {**given, "before": before}),), reduce)
 
 
 class GroupRows(Operator):
@@ -29,7 +30,7 @@ class GroupRows(Operator):
         return given
 
     def phases(self, params: Params) -> Phases:
-        return by_order(params, params["keys"], params["keys"], None, "whole_groups")
+        return by_order("Group", params, params["keys"], None, "whole_groups")
 
 
 operator = GroupRows()

@@ -8,7 +8,7 @@ from typing import Any
 from skate import _skate
 from skate.data.op import ALL, Columns, Operator, Params, Phase, Phases
 
-PARTITIONS = 96  # fine, so that none is large against memory: a reduce makes as many of them as its size allows
+PARTITIONS = 96  # fine, so that none is large against memory; each is a reduce, so that the order of rows follows from the keys alone
 
 
 class Join(Operator):
@@ -27,7 +27,7 @@ class Join(Operator):
             }
 
         maps = tuple(Phase("exchange_map", f"JoinMap({', '.join(keys)})", side(keys)) for keys in join.on)
-        options = {**params["resources"], "exchange": {"cut": False, "n_partitions": n}}
+        options = {**params["resources"], "exchange": {"cut": False, "n_partitions": n or PARTITIONS}}
         return Phases(maps, Phase("join_reduce", f"JoinReduce({join.kind})", {"join": join}, options))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from skate import _lazy
@@ -60,20 +60,25 @@ class MapBatches(Operator):
 
 def called(params: Params, rb: Any) -> Batches:
     """What the function makes of one batch."""
-    fn, label, fmt = params["fn"], params["label"], params["batch_format"]
+    label, fmt = params["label"], params["batch_format"]
     numpy = fmt == "numpy" or fmt == "default"
     given = numpy_batch.NumpyBatch(rb, not params["zero_copy_batch"]) if numpy else batch.to_batch(rb, fmt)
-    out = fn(given, *params["fn_args"], **params["fn_kwargs"])
-    if type(out) is dict:  # the usual case, before what asks for more
+    for out in returned(params, given):
         yield from batch.from_batch(out, label, rb, given if numpy else None)
+
+
+def returned(params: Params, given: Any) -> Iterator[Any]:
+    """What the function gives for one batch: one value, or several."""
+    out = params["fn"](given, *params["fn_args"], **params["fn_kwargs"])
+    if type(out) is dict:  # the usual case, before what asks for more
+        yield out
         return
     if inspect.isawaitable(out) or inspect.isasyncgen(out):
         out = rows.awaited(out)
     if isinstance(out, types.GeneratorType) or (not isinstance(out, (Mapping, pa.Table, pa.RecordBatch)) and hasattr(out, "__next__")):
-        for o in out:
-            yield from batch.from_batch(o, label, rb, given if numpy else None)
+        yield from out
     else:
-        yield from batch.from_batch(out, label, rb, given if numpy else None)
+        yield out
 
 
 operator = MapBatches()

@@ -1,15 +1,20 @@
-"""map_groups: a user's function over groups: rows of equal keys, which come one behind the other and whole. A group is one call, however large it is."""
+"""map_groups: a user's function over groups: rows of equal keys, which stand one behind the other, whole in a batch (group_reduce). A group is one call, however large it is.
+
+DataFrames of groups are parts of one that is made of a batch, and DataFrames that come back are put together before they become columns: pandas takes 0.1 ms for each step, whatever the size.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from skate import _lazy
 from skate.data.op import Batches, Operator, Params
-from skate.data.op.map_batches import called
+from skate.data.op.map_batches import called, returned
 
+batch = _lazy.module("skate.data.values.batch")
 by_group = _lazy.module("skate.data.by_group")
-unify = _lazy.module("skate.data.values.unify")
+frame_groups = _lazy.module("skate.data.values.frame_groups")
 tasks = _lazy.module("skate.data.worker.task")
 
 
@@ -21,35 +26,65 @@ class MapGroups(Operator):
         return bool(params["batch_format"] == "pandas")
 
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:
+        runs = by_group.Runs(params["keys"], params["label"])
+        each = _of_frames if params["batch_format"] == "pandas" else _of_batches
         row = 0
-        for rb in groups(params, batches):
-            n = rb.num_rows
-            task.at_hand(params, tasks.BATCH, row, rb)
-            try:
-                yield from called(params, rb)
-            except GeneratorExit:
-                raise
-            except BaseException as e:
-                key = {k: v[0] for k, v in rb.slice(0, 1).select(params["keys"]).to_pydict().items()}
-                task.note(e, params, f"the group {key}, input rows {row}..{row + n - 1}", row, rb)
-                raise
-            row += n
+        for rb in batches:
+            if rb.num_rows:
+                place = _Place(params, task, rb, row)
+                sizes = runs.groups(rb).sizes.tolist()
+                try:
+                    yield from each(params, rb, sizes, place)
+                except GeneratorExit:
+                    raise
+                except BaseException as e:
+                    place.note(e)
+                    raise
+                row += rb.num_rows
 
 
-def groups(params: Params, batches: Batches) -> Batches:
-    """The rows of each group. Those of the last one of a batch may go on in the next."""
-    runs = by_group.Runs(params["keys"], params["label"])
-    held: list[Any] = []
-    for rb in batches:
-        if not rb.num_rows:
-            continue
-        for i, part in enumerate(runs.groups(rb).slices(rb)):
-            if held and not (i == 0 and runs.goes_on(held, part)):
-                yield unify.merge(held)
-                held = []
-            held.append(part)
-    if held:
-        yield unify.merge(held)
+class _Place:
+    """The group that the function is at."""
+
+    def __init__(self, params: Params, task: Any, rb: Any, row: int):
+        self.params, self.task, self.rb, self.row = params, task, rb, row
+        self.at, self.n = 0, rb.num_rows
+
+    def move(self, at: int, n: int) -> Any:
+        """To rows [at, at + n) of the batch, which it gives."""
+        self.at, self.n = at, n
+        rows = self.rb.slice(at, n)
+        self.task.at_hand(self.params, tasks.BATCH, self.row + at, rows)
+        return rows
+
+    def note(self, e: BaseException) -> None:
+        rows = self.rb.slice(self.at, self.n)
+        key = ", ".join(f"{k}={v[0]!r}" for k, v in rows.slice(0, 1).select(self.params["keys"]).to_pydict().items())
+        first = self.row + self.at
+        self.task.note(e, self.params, f"the group {key or 'of all rows'}, input rows {first}..{first + self.n - 1}", first, rows)
+
+
+def _of_batches(params: Params, rb: Any, sizes: list[int], place: _Place) -> Batches:
+    at = 0
+    for n in sizes:
+        yield from called(params, place.move(at, n))
+        at += n
+
+
+def _of_frames(params: Params, rb: Any, sizes: list[int], place: _Place) -> Iterator[Any]:
+    frames, held = frame_groups.Frames(rb), frame_groups.Held(params["label"], rb)
+    at = 0
+    for n in sizes:
+        rows = place.move(at, n)
+        for out in returned(params, frames.of(at, rows)):
+            if held.takes(out):
+                if held.full():
+                    yield from held.batches()
+            else:
+                yield from held.batches()
+                yield from batch.from_batch(out, params["label"], rows)
+        at += n
+    yield from held.batches()
 
 
 operator = MapGroups()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 from skate import _near
@@ -53,6 +54,16 @@ def resources(given: dict[str, Any]) -> dict[str, Any]:
         ):
             raise TypeError(f"unexpected keyword argument {k!r}{_meant(k)}")
     return {**out, **group(given)}
+
+
+def remote_args(args: dict[str, Any], args_fn: Callable[[], dict[str, Any]] | None) -> dict[str, Any]:
+    """ray_remote_args with those of ray_remote_args_fn. (Ray calls it for each task, to spread them over machines; here once.)"""
+    if args_fn is None:
+        return args
+    made = args_fn()
+    if "max_calls" in made:
+        raise ValueError("max_calls cannot come from ray_remote_args_fn: it is of the function, not of one task; give it as an argument")
+    return {**args, **made}
 
 
 def _meant(keyword: str) -> str:

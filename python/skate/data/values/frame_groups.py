@@ -1,0 +1,86 @@
+"""DataFrames of many small groups: parts of one DataFrame, and back. Each step of pandas takes 10 to 300 us whatever the size, so as little as can be is done a group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from skate.data.values.frames import from_pandas, to_pandas
+
+WARNS = int(pd.__version__.split(".")[0]) < 3  # pandas 2 warns of writes to a part of a DataFrame, though nobody else sees these rows
+
+MOST_FRAMES, MOST_FRAMES_OF_OBJECTS, MOST_ROWS = 1024, 64, 1 << 16  # that are held before they become a batch
+
+
+class Frames:
+    """The groups of a batch as DataFrames, each as if it had been made of its rows alone, memory of its own to be changed.
+
+    Args:
+        rb: The batch.
+    """
+
+    def __init__(self, rb: pa.RecordBatch):
+        self.df = to_pandas(rb)
+        # A column with nulls is masked; that of a group without any is not.
+        masked = [i for i, t in enumerate(self.df.dtypes) if not isinstance(t, np.dtype) and hasattr(t, "numpy_dtype")]
+        self.masked = [i for i in masked if rb.column(i).null_count]
+
+    def of(self, at: int, rows: pa.RecordBatch) -> Any:
+        """That of `rows`, which begin at row `at` of the batch."""
+        n = rows.num_rows
+        df = self.df.iloc[at : at + n]
+        if WARNS:
+            df._is_copy = None
+        df.index = pd.RangeIndex(n)
+        for i in self.masked:
+            if not rows.column(i).null_count:
+                name = df.columns[i]
+                df[name] = df[name].to_numpy(df.dtypes.iloc[i].numpy_dtype)
+        return df
+
+
+class Held:
+    """DataFrames that functions returned, to become one batch.
+
+    Args:
+        what: The function, for errors.
+        rb: The batch that it got parts of: columns of the same names keep their types where that is exact.
+    """
+
+    def __init__(self, what: str, rb: pa.RecordBatch):
+        self.what, self.rb = what, rb
+        self.frames: list[Any] = []
+        self.rows, self.most = 0, MOST_FRAMES
+
+    def takes(self, out: Any) -> bool:
+        """Whether `out` is a DataFrame that goes together with those that are held, which it now is."""
+        if not isinstance(out, pd.DataFrame):
+            return False
+        index = out.index
+        if index.nlevels != 1 or index.name is not None or index.dtype.kind not in "iu":  # it says something: frames.py
+            return False
+        if self.frames:
+            first = self.frames[0]
+            if not (out.columns.equals(first.columns) and out.dtypes.tolist() == first.dtypes.tolist()):
+                return False
+        elif not out.columns.is_unique:
+            return False
+        else:
+            self.most = MOST_FRAMES_OF_OBJECTS if any(not isinstance(t, np.dtype) or t.kind == "O" for t in out.dtypes) else MOST_FRAMES
+        self.frames.append(out)
+        self.rows += len(out)
+        return True
+
+    def full(self) -> bool:
+        """Whether it is time to make a batch."""
+        return len(self.frames) >= self.most or self.rows >= MOST_ROWS
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """What is held, which it no longer is."""
+        frames, self.frames, self.rows = self.frames, [], 0
+        if frames:
+            yield from from_pandas(frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True, copy=False), self.what, self.rb)
