@@ -109,8 +109,8 @@ class Keyed:
         aggregator_ray_remote_args: dict[str, Any] | None = None,
         validate_schemas: bool = False,
     ) -> Dataset:
-        """The rows of two Datasets that have equal keys, side by side. Null keys meet nothing; NaN meets NaN. Rows come in the order of the keys' hashes, of equal keys in the order of the
-        left rows, then of the right ones: the same on every run.
+        """The rows of two Datasets that have equal keys, side by side. Null keys meet nothing; NaN meets NaN. Rows come partition by partition (of the keys' hashes), in each
+        in the order of the left rows, then of the right ones: the same on every run, whatever blocks, workers and memory there are.
 
         Args:
             ds: The other Dataset, the right side.
