@@ -101,21 +101,14 @@ if TYPE_CHECKING:
     read_webdataset = reads(webdataset.read_webdataset)
 
 else:
-    _IN = {  # module below skate.data: the names that are taken from it
+    _IN = {  # module below skate.data: the names that are taken from it. read_<name> is of read/<name>.py, unless it is here
         "aggregate": ("AggregateFn", "AggregateFnV2"),
         "block": ("BlockAccessor",),
         "datasource": ("BlockBasedFileDatasink", "Datasink", "Datasource", "FileShuffleConfig", "ReadTask", "RowBasedFileDatasink"),
         "summary": ("DatasetSummary",),
         "read.arrow": ("read_feather",),
-        "read.audio": ("read_audio",),
-        "read.avro": ("read_avro",),
         "read.binary": ("read_binary_files",),
-        "read.csv": ("read_csv",),
         "read.custom": ("read_datasource",),
-        "read.delta": ("read_delta",),
-        "read.images": ("read_images",),
-        "read.json": ("read_json",),
-        "read.lance": ("read_lance",),
         "read.memory": (
             "from_arrow",
             "from_arrow_refs",
@@ -126,8 +119,6 @@ else:
             "from_pandas",
             "from_pandas_refs",
         ),
-        "read.numpy": ("read_numpy",),
-        "read.orc": ("read_orc",),
         "read.others": (
             "from_daft",
             "from_dask",
@@ -140,18 +131,15 @@ else:
             "from_tf",
             "from_torch",
         ),
-        "read.parquet": ("read_parquet",),
         "read.range": ("range", "range_tensor"),
-        "read.sql": ("read_sql",),
-        "read.text": ("read_text",),
-        "read.tfrecords": ("read_tfrecords",),
-        "read.videos": ("read_videos",),
-        "read.webdataset": ("read_webdataset",),
     }
     _MODULE = {name: module for module, names in _IN.items() for name in names}
 
+    def _module(name: str) -> str | None:
+        return _MODULE.get(name) or (f"read.{name[5:]}" if name.startswith("read_") else None)
+
     def __getattr__(name: str) -> Any:
-        module = _MODULE.get(name)
+        module = _module(name)
         if module is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = getattr(importlib.import_module(f"skate.data.{module}"), name)
