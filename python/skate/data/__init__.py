@@ -88,6 +88,7 @@ __all__ = [
     "read_images",
     "read_json",
     "read_lance",
+    "read_mcap",
     "read_numpy",
     "read_orc",
     "read_parquet",

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         images,
         json,
         lance,
+        mcap,
         memory,
         numpy,
         orc,
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     read_images = reads(images.read_images)
     read_json = reads(json.read_json)
     read_lance = reads(lance.read_lance)
+    read_mcap = reads(mcap.read_mcap)
     from_arrow = holds(memory.from_arrow)
     from_arrow_refs = holds(memory.from_arrow_refs)
     from_blocks = holds(memory.from_blocks)

@@ -160,6 +160,62 @@ def test_delta(tmp_path):
     assert sd.read_delta(empty).schema().names == t.schema.names and sd.read_delta(empty).count() == 0
 
 
+def mcap_file(path, first, n, encoding="json"):
+    """n messages on two topics, in turn, logged a microsecond apart from `first` on; one of them has a schema."""
+    from mcap.writer import CompressionType, Writer
+
+    with open(path, "wb") as f:
+        w = Writer(f, compression=CompressionType.NONE, chunk_size=200)
+        w.start()
+        schema = w.register_schema("pose", "jsonschema", b"{}")
+        topics = [w.register_channel("/pose", encoding, schema), w.register_channel("/raw", "bytes", 0)]
+        for i in range(n):
+            at = (first + i) * 1000
+            w.add_message(topics[i % 2], at, b'{"x": %d}' % i if i % 2 == 0 and encoding == "json" else b"\xff%d" % i, at + 1, i)
+        w.finish()
+
+
+def test_mcap(tmp_path):
+    pytest.importorskip("mcap")
+    mcap_file(tmp_path / "a.mcap", 0, 10)
+    mcap_file(tmp_path / "b.mcap", 100, 4)
+    (tmp_path / "notes.txt").write_text("no log")
+    folder = str(tmp_path)
+    poses = sd.read_mcap(folder, topics={"/pose"}, override_num_blocks=2)
+    first = {"data": {"x": 0}, "topic": "/pose", "log_time": 0, "publish_time": 1, "sequence": 0}
+    first |= {"channel_id": 1, "message_encoding": "json", "schema_name": "pose", "schema_encoding": "jsonschema", "schema_data": b"{}"}
+    rows = poses.take_all()
+    assert rows[0] == first and [r["data"]["x"] for r in rows] == [0, 2, 4, 6, 8, 0, 2]
+    raw = sd.read_mcap(folder, topics=["/raw"], include_metadata=False, include_paths=True).take_all()
+    assert raw[-1] == {
+        "data": b"\xff3",
+        "topic": "/raw",
+        "log_time": 103000,
+        "publish_time": 103001,
+        "sequence": 3,
+        "path": f"{folder}/b.mcap",
+    }
+    some = sd.read_mcap(folder, topics=["/raw"], time_range=(3000, 101000)).take_all()
+    assert [r["log_time"] for r in some] == [3000, 5000, 7000, 9000] and some[0]["schema_name"] is None
+    assert sd.read_mcap(folder, message_types={"other"}).count() == 7  # those without a schema stay, as in Ray
+    for wrong in (5, (1,), (5, 5), (-1, 3)):
+        with pytest.raises(ValueError, match="time_range is"):
+            sd.read_mcap(folder, time_range=wrong)
+
+
+def test_mcap_that_is_damaged(tmp_path):
+    pytest.importorskip("mcap")
+    mcap_file(tmp_path / "a.mcap", 0, 10, "cdr")
+    mcap_file(tmp_path / "b.mcap", 10, 10, "cdr")
+    whole = (tmp_path / "a.mcap").read_bytes()
+    (tmp_path / "a.mcap").write_bytes(whole[:300] + b"\xff" * 40 + whole[340:-8])
+    with pytest.raises(ValueError, match="read_mcap .*a.mcap: "):
+        sd.read_mcap(str(tmp_path)).take_all()
+    ds = sd.read_mcap(str(tmp_path), on_error="quarantine").materialize()
+    assert [r["log_time"] for r in ds.take_all()][-10:] == [i * 1000 for i in range(10, 20)]
+    assert [e["source"] for e in ds.errors().take_all()] == [str(tmp_path / "a.mcap")]
+
+
 def test_audio(tmp_path):
     soundfile = pytest.importorskip("soundfile")
     for i in range(3):
