@@ -203,6 +203,7 @@ def exchange_what(
     partitions: int = 0,
     groups: bool = False,
     one_block: bool = False,
+    sorted: bool = False,
     seed: int = 0,
     limit: int = 0,
 ) -> bytes: ...

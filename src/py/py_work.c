@@ -161,7 +161,7 @@ struct given_what {
     PyObject *keys;
     uint64_t seed, limit;
     uint32_t partitions;
-    bool groups, one_block;
+    bool groups, one_block, sorted;
 };
 #define F(...) PY_FIELD(struct given_what, __VA_ARGS__)
 static const struct py_field what_field[] = {
@@ -170,6 +170,7 @@ static const struct py_field what_field[] = {
     F("partitions", U32, partitions),
     F("groups", BOOL, groups),
     F("one_block", BOOL, one_block),
+    F("sorted", BOOL, sorted),
     F("seed", U64, seed),
     F("limit", U64, limit),
 };
@@ -186,6 +187,7 @@ static PyObject *m_what(PyObject *module, PyObject *args, PyObject *kw) {
     struct sk_what w = {.n_partitions = g.partitions,
                         .groups = g.groups,
                         .one_block = g.one_block,
+                        .sorted = g.sorted,
                         .seed = g.seed,
                         .limit = g.limit,
                         .n_keys = n,

@@ -59,5 +59,5 @@ sk_rc sk_work_map(const struct sk_what *what, const struct sk_map_input *in, str
 }
 
 sk_rc sk_work_reduce(const struct sk_what *what, const struct sk_reduce_input *in, struct sk_work **out, struct sk_err *err) {
-    return what->kind == SK_WHAT_SORT ? sk_merging_create(what, in, out, err) : sk_putting_create(what, in, out, err);
+    return what->kind == SK_WHAT_SORT || what->sorted ? sk_merging_create(what, in, out, err) : sk_putting_create(what, in, out, err);
 }

@@ -4,10 +4,29 @@
 
 #define VERSION 1u
 
+/* The rows of each part in the order of the keys: all rows in their order are dealt out to the parts that they have. */
+static sk_rc sort_parts(const struct sk_keys *keys, struct sk_parts *parts, struct sk_err *err) {
+    uint64_t rows = sk_keys_rows(keys);
+    uint32_t *part = sk_alloc_large(SK_TAG_KERNEL, (size_t)rows * sizeof *part), *order = sk_alloc_large(SK_TAG_KERNEL, (size_t)rows * sizeof *order);
+    uint64_t *next = sk_memdup(SK_TAG_KERNEL, parts->start, parts->n * sizeof *next);
+    sk_rc rc = part && order && next ? sk_sort(keys, order, err)
+                                     : SK_ERR(err, SK_ENOMEM, "no memory to sort the parts of %llu rows", (unsigned long long)rows);
+    if (rc == SK_OK) {
+        for (uint32_t p = 0; p < parts->n; p++)
+            for (uint64_t i = parts->start[p]; i < parts->start[p + 1]; i++) part[parts->index[i]] = p;
+        for (uint64_t i = 0; i < rows; i++) parts->index[next[part[order[i]]]++] = order[i];
+    }
+    sk_free(part);
+    sk_free(order);
+    sk_free(next);
+    return rc;
+}
+
 static sk_rc by_hash(const struct sk_what *what, const struct sk_map_input *in, struct sk_parts *parts, struct sk_err *err) {
     struct sk_keys *keys;
     SK_TRY(sk_what_keys(what, in->schema, in->array, &keys, err));
     sk_rc rc = sk_partition_hash(keys, 0, parts, err);
+    if (rc == SK_OK && what->sorted) rc = sort_parts(keys, parts, err);
     sk_keys_destroy(keys);
     return rc;
 }
@@ -89,7 +108,7 @@ size_t sk_what_write(const struct sk_what *w, void *buf, size_t cap) {
     sk_wr_u32(&o, VERSION);
     sk_wr_u32(&o, w->kind);
     sk_wr_u32(&o, w->n_partitions);
-    sk_wr_u32(&o, (w->groups ? 1u : 0) | (w->one_block ? 2u : 0));
+    sk_wr_u32(&o, (w->groups ? 1u : 0) | (w->one_block ? 2u : 0) | (w->sorted ? 4u : 0));
     sk_wr_u64(&o, w->seed);
     sk_wr_u64(&o, w->limit);
     sk_wr_u32(&o, w->n_keys);
@@ -132,6 +151,7 @@ sk_rc sk_what_read(struct sk_bytes wire, struct sk_what **out, struct sk_err *er
     uint32_t flags = sk_rd_u32(&r);
     w->groups = flags & 1;
     w->one_block = flags & 2;
+    w->sorted = flags & 4;
     w->seed = sk_rd_u64(&r);
     w->limit = sk_rd_u64(&r);
     sk_rc rc = read_keys(&r, w, err);

@@ -37,6 +37,7 @@ struct sk_what {
     enum sk_what_kind kind;
     uint32_t n_partitions; /* of a map's output; of runs: without a meaning */
     bool groups;           /* equal keys are never cut */
+    bool sorted;           /* HASH: the rows of a partition are in the order of the keys, and a reduce makes one partition */
     bool one_block;        /* what a reduce makes is one block; else blocks are of about the target's bytes */
     uint64_t seed;         /* RANDOM */
     uint64_t limit;        /* SORT: only the first so many rows are wanted; 0: all */
@@ -45,7 +46,7 @@ struct sk_what {
 };
 /* By its name in the table of what.c: "sort", "random", "hash", "even". SK_EINVAL. */
 sk_rc sk_what_kind_find(const char *name, enum sk_what_kind *out, struct sk_err *err) SK_MUST_USE;
-/* Wire (base/wire.h): u32 version (1), u32 kind, u32 partitions, u32 flags (1: groups, 2: one block), u64 seed, u64 limit, u32 keys, then of each: bytes
+/* Wire (base/wire.h): u32 version (1), u32 kind, u32 partitions, u32 flags (1: groups, 2: one block, 4: sorted), u64 seed, u64 limit, u32 keys, then of each: bytes
  * name, u32 flags (1: descending, 2: nulls first). Returns the length needed; writes nothing where it is more than cap. */
 size_t sk_what_write(const struct sk_what *w, void *buf, size_t cap);
 /* SK_EINVAL: not of this version, or damaged. */

@@ -446,8 +446,9 @@ TEST(work_without_memory) {
     const char *formats[] = {"u"};
     struct map m;
     map_make(&m, formats, 1, 50, 0, 1);
-    for (int kind = 0; kind < SK_WHAT_KINDS; kind++) {
-        struct sk_what *what = what_of((enum sk_what_kind)kind, 1, 3, false);
+    for (int kind = 0; kind <= SK_WHAT_KINDS; kind++) {
+        struct sk_what *what = what_of(kind < SK_WHAT_KINDS ? (enum sk_what_kind)kind : SK_WHAT_HASH, 1, 3, false);
+        what->sorted = kind == SK_WHAT_KINDS;
         struct sk_map_input in = {.schema = &m.batch.schema, .array = &m.batch.array};
         for (int64_t nth = 1;; nth++) {
             struct sk_work *w = NULL;

@@ -140,6 +140,9 @@ def test_repartition_by_keys():
                         key = tuple("nan" if r[k] != r[k] else r[k] for k in keys)
                         assert where.setdefault(key, i) == i
                 assert sorted(ids(out)) == list(range(400))
+    ds = small(skate.data.range(500, override_num_blocks=4).map(lambda r: {"id": -r["id"], "k": r["id"] % 7}))
+    sorted_too = blocks(ds.repartition(3, keys=["k", "id"], sort=True))
+    assert all(b == sorted(b, key=lambda r: (r["k"], r["id"])) for b in sorted_too) and sum(map(len, sorted_too)) == 500
     assert ids(skate.data.range(9).repartition(1, keys=["id"])) == list(range(9))
     for args, words in [({"keys": "id"}, "list of column names"), ({"keys": [3]}, "list of column names"), ({"sort": True}, "needs keys")]:
         with case(args), pytest.raises(ValueError, match=words):
