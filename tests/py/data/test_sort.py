@@ -173,6 +173,21 @@ def test_sort_by_a_sample_of_kinds_of_input():
     assert list(ds.sort("id").iter_batches(batch_size=30))[1]["id"].tolist() == list(range(30, 60))
 
 
+def test_a_limit_behind_it_makes_it_top_k():
+    ds = small(skate.data.range(5000, override_num_blocks=4).map(lambda r: {"k": r["id"] * 7919 % 5003, "id": r["id"]}))
+    want = sorted(({"k": i * 7919 % 5003, "id": i} for i in range(5000)), key=lambda r: -r["k"])
+    for n in (0, 1, 17, 1000, 6000):
+        with case(n):
+            assert ds.sort("k", descending=True).limit(n).take_all() == want[:n]
+    top = ds.sort("k", descending=True).rename_columns({"k": "x"}).limit(9)
+    assert [r["id"] for r in top.take_all()] == [r["id"] for r in want[:9]]
+    assert "SortMap" in top.stats() and "top-k" in top.explain()
+    assert sum(o["rows_out"] for o in top.stats_dict()["ops"] if "SortMap" in o["label"]) <= 9 * 60, top.stats()
+    assert [r["id"] for r in ds.sort("k", descending=True).filter(lambda r: r["k"] < 100).limit(3).take_all()] == [
+        r["id"] for r in want if r["k"] < 100
+    ][:3]
+
+
 def test_written_in_order(tmp_path):
     small(skate.data.range(3000, override_num_blocks=5), 4000).sort("id", descending=True).write_parquet(str(tmp_path))
     import pyarrow.parquet as pq

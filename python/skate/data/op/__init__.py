@@ -125,6 +125,10 @@ class Operator:
         """The parameters of the same that leaves out rows, as far as it can, that fail one of these expressions (with the columns that each is about); None: it stays as it is."""
         return None
 
+    def first(self, params: Params, rows: int) -> Params | None:
+        """The parameters of the same of whose output only the first rows are wanted; None: it stays as it is."""
+        return None
+
     # ---- what it does
 
     def run(self, params: Params, batches: Any, task: Any) -> Batches:

@@ -11,7 +11,7 @@ PARTITIONS = 96  # fine, so that none is large against memory: a reduce makes as
 
 
 class RandomShuffle(Operator):
-    moves_rows = predicates = True
+    moves_rows = True  # no predicate goes below it: where a row goes depends on the rows before it
 
     def columns(self, params: Params) -> Columns:
         return Columns()

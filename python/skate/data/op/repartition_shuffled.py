@@ -9,7 +9,7 @@ from skate.data.op import Columns, Operator, Params, Phase, Phases
 
 
 class RepartitionShuffled(Operator):
-    moves_rows = predicates = True
+    moves_rows = True  # no predicate goes below it: where a row goes depends on the rows before it
 
     def columns(self, params: Params) -> Columns:
         return Columns(needs=frozenset(params["keys"]))

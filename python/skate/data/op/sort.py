@@ -17,6 +17,9 @@ class Sort(Operator):
     def schema(self, params: Params, given: Any) -> Any:
         return given
 
+    def first(self, params: Params, rows: int) -> Params | None:
+        return {**params, "limit": rows} if rows and not params["boundaries"] else None
+
     def phases(self, params: Params) -> Phases:
         keys, boundaries = params["keys"], params["boundaries"]
         n = len(boundaries) + 1 if boundaries else 0

@@ -34,6 +34,8 @@ def optimised(root: Node, on_error: str) -> tuple[Node, list[str]]:
         root = projection(root, said)
     if "predicates" not in OFF:
         root = predicates(root, said)
+    if "top-k" not in OFF:
+        root = top_k(root, said)
     if "dictionary encoding" not in OFF:
         root = dictionary_encoding(root, said, on_error)
     return root, said
@@ -102,6 +104,28 @@ def _predicates_on_input(n: Node, above: list[Predicate]) -> list[Predicate]:
         return []
     through = [p for p in above if not p[1] & c.makes and (c.keeps is None or p[1] <= c.keeps)]
     return through if own is None else [*through, (own, c.needs)]
+
+
+def top_k(root: Node, said: list[str]) -> Node:
+    """Operators of which a limit wants the first rows only are told how many."""
+    asked: dict[int, int | None] = _asked(root, None, _rows_of_input)
+
+    def first(n: Node) -> dict[str, Any] | None:
+        most = asked[id(n)]
+        params = n.operator.first(n.params, most) if most is not None else None
+        if params is not None:
+            said.append(f"top-k: {n.label} keeps {most:,} rows of each task")
+        return params
+
+    return _rebuilt(root, first)
+
+
+def _rows_of_input(n: Node, most: int | None) -> int | None:
+    """How many of the first rows of its input n needs when so many of its own are wanted (None: all)."""
+    if n.operator.first_rows:
+        limit = int(n.options["limit"])
+        return limit if most is None else min(limit, most)
+    return most if n.operator.one_to_one and n.operator.by_task and not n.operator.on_error else None
 
 
 def dictionary_encoding(root: Node, said: list[str], on_error: str) -> Node:
