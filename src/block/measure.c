@@ -316,7 +316,7 @@ static sk_rc list_view_rows(struct sk_block_walk *w, struct sk_block_nodes in, c
         const struct ArrowArray *a = in.a[p.from];
         int64_t child = a->children[0]->length;
         const void *offsets = buffer(a, 1);
-        if (!offsets) return BAD(w, "buffer 1 is missing");
+        if (!offsets || !from[p.from].src) return BAD(w, "buffer %d is missing", offsets ? 2 : 1);
         for (int64_t j = p.at; j < p.at + p.n; j++) {
             if (from[p.from].aux && !sk_block_bit(from[p.from].aux, j)) continue;
             int64_t at = sk_block_int(offsets, op->width, j), n = sk_block_int(from[p.from].src, op->width, j);

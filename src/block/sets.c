@@ -61,7 +61,7 @@ bool sk_block_builder_push(struct sk_block_builder *b, uint32_t from, int64_t at
         r[last].n += n;
         return true;
     }
-    if (b->set.n_ranges && b->set.n_ranges >= b->cap) {
+    if (b->set.n_ranges >= (b->mem ? b->cap : 1)) {
         if (!grow(b)) return false;
         r = (void *)(b->mem + 1);
         batch = from_of(b);

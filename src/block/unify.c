@@ -44,7 +44,7 @@ static struct sk_bytes bytes_of(const struct sk_block_type *t, const struct Arro
 static uint64_t hash_of(struct sk_bytes b) {
     uint64_t h = sk_rand_mix(b.p ? b.n + 1 : 0), word;
     const uint8_t *p = b.p;
-    for (size_t n = b.n; n; n -= SK_MIN(n, 8), p += 8) {
+    for (size_t n = p ? b.n : 0; n; n -= SK_MIN(n, 8), p += 8) {
         word = 0;
         memcpy(&word, p, SK_MIN(n, 8));
         h = sk_rand_mix(h ^ word);
@@ -54,7 +54,8 @@ static uint64_t hash_of(struct sk_bytes b) {
 
 static bool equal(const struct table *u, const struct value *v, struct sk_bytes b) {
     struct sk_bytes a = bytes_of(u->t, u->in.a[v->from], v->code);
-    return !a.p == !b.p && a.n == b.n && (!a.n || !memcmp(a.p, b.p, a.n));
+    if (!a.p || !b.p) return !a.p && !b.p;
+    return a.n == b.n && !memcmp(a.p, b.p, a.n);
 }
 
 /* The number of a value, which is new if nobody had it. */

@@ -130,7 +130,7 @@ static uint32_t write_offsets32(const struct sk_block_op *op, uint8_t *d, uint32
     for (size_t i = 0; i < op->set.n_ranges; i++) {
         struct sk_block_piece p = sk_block_piece(&op->set, i);
         if (!p.n) continue;
-        const uint8_t *from = p.from == SK_PLACE_NONE ? NULL : (const uint8_t *)sk_block_inputs(op)[p.from].src + p.at * 4;
+        const uint8_t *src = p.from == SK_PLACE_NONE ? NULL : sk_block_inputs(op)[p.from].src, *from = src ? src + p.at * 4 : NULL;
         uint32_t base = from ? sum - (uint32_t)sk_block_i32(from, 0) : 0;
         if (!from)
             for (int64_t j = 0; j < p.n; j++) to[j] = sum;
@@ -149,7 +149,7 @@ static uint64_t write_offsets64(const struct sk_block_op *op, uint8_t *d, uint64
     for (size_t i = 0; i < op->set.n_ranges; i++) {
         struct sk_block_piece p = sk_block_piece(&op->set, i);
         if (!p.n) continue;
-        const uint8_t *from = p.from == SK_PLACE_NONE ? NULL : (const uint8_t *)sk_block_inputs(op)[p.from].src + p.at * 8;
+        const uint8_t *src = p.from == SK_PLACE_NONE ? NULL : sk_block_inputs(op)[p.from].src, *from = src ? src + p.at * 8 : NULL;
         uint64_t base = from ? sum - (uint64_t)sk_block_i64(from, 0) : 0;
         if (!from)
             for (int64_t j = 0; j < p.n; j++) to[j] = sum;

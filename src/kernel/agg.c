@@ -17,7 +17,8 @@ static bool is_number(const char *f) { return f[1] ? f[0] == 'd' || !strncmp(f, 
 static bool is_extreme(enum sk_agg_kind k) { return k == SK_AGG_MIN || k == SK_AGG_MAX || k == SK_AGG_ABS_MAX; }
 
 static const char *kind_name(enum sk_agg_kind k) {
-    static const char *const names[] = {"count", "sum", "min", "max", "mean", "std", "abs_max", "missing_pct", "zero_pct"};
+    static const char *const names[] = {"count",       "sum",      "min",  "max",    "mean",           "std",           "abs_max",
+                                        "missing_pct", "zero_pct", "list", "unique", "count_distinct", "value_counter", "quantile"};
     return names[k];
 }
 
@@ -29,24 +30,18 @@ static bool fits(enum sk_agg_kind k, const char *f, const struct sk_key_col *c) 
     return f[0] != 'b' || k == SK_AGG_SUM || k == SK_AGG_MEAN;
 }
 
-static void set_sum_format(struct sk_agg_col *a, const char *f) {
-    bool whole = a->kind == SK_KEY_UINT || a->kind == SK_KEY_BOOL;
-    if (a->kind == SK_KEY_FLOAT) strcpy(a->format, "g");
-    else if (f[0] == 'd') snprintf(a->format, sizeof a->format, "d:38,%d", a->scale);
-    else if (f[0] == 't') snprintf(a->format, sizeof a->format, "%.40s", f);
-    else strcpy(a->format, whole ? "L" : "l");
-}
-
 static void set_format(struct sk_agg_col *a, const char *f) {
-    switch (a->agg.kind) {
-    case SK_AGG_COUNT: strcpy(a->format, "l"); break;
-    case SK_AGG_SUM: set_sum_format(a, f); break;
-    case SK_AGG_MIN:
-    case SK_AGG_MAX:
-    case SK_AGG_ABS_MAX: snprintf(a->format, sizeof a->format, "%.47s", f[0] == 'v' ? f + 1 : f); break;
-    default: strcpy(a->format, "g");
-    }
-    if (a->kind == SK_KEY_NULL && (a->agg.kind == SK_AGG_SUM || is_extreme(a->agg.kind))) strcpy(a->format, "n");
+    char *out = a->format;
+    size_t n = sizeof a->format;
+    enum sk_agg_kind k = a->agg.kind;
+    bool positive = a->kind == SK_KEY_UINT || a->kind == SK_KEY_BOOL;
+    if (a->kind == SK_KEY_NULL && (k == SK_AGG_SUM || is_extreme(k))) snprintf(out, n, "n");
+    else if (k == SK_AGG_COUNT) snprintf(out, n, "l");
+    else if (is_extreme(k)) snprintf(out, n, "%.47s", f[0] == 'v' ? f + 1 : f);
+    else if (k != SK_AGG_SUM || a->kind == SK_KEY_FLOAT) snprintf(out, n, "g");
+    else if (f[0] == 'd') snprintf(out, n, "d:38,%d", a->scale);
+    else if (f[0] == 't') snprintf(out, n, "%.40s", f);
+    else snprintf(out, n, positive ? "L" : "l");
 }
 
 static uint32_t body_of(const struct sk_agg_col *a) {
@@ -69,7 +64,7 @@ sk_rc sk_agg_col_init(struct sk_agg_col *a, const struct sk_agg *agg, const stru
     *a = (struct sk_agg_col){.agg = *agg};
     if (!agg->name || strlen(agg->name) >= sizeof a->name)
         return SK_ERR(err, SK_EINVAL, "an aggregate without a name, or one of more than %zu bytes", sizeof a->name - 1);
-    strcpy(a->name, agg->name);
+    snprintf(a->name, sizeof a->name, "%s", agg->name);
     a->agg.name = a->name;
     a->nested = !ordered && counts;
     if ((!ordered && !counts) || (ordered && s && !fits(agg->kind, f, &c)) || (!s && agg->kind != SK_AGG_COUNT))

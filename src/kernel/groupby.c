@@ -7,6 +7,7 @@
  * Memory: 8 to 16 bytes of slots, 16 bytes, the key and the states a group; 12 bytes a row of the batch while it is read. */
 #include "base/vec.h"
 #include "kernel/agg.h"
+#include "kernel/collect.h"
 
 enum { AHEAD = 16, FIRST = 1024 };
 
@@ -15,9 +16,7 @@ struct slot {
 };
 
 struct keys_block { /* of groups that one batch brought */
-    uint8_t *bytes;
-    struct ArrowSchema schema;
-    struct ArrowArray array;
+    struct sk_held held;
     struct sk_keys *keys;
 };
 
@@ -26,7 +25,7 @@ struct built { /* columns of results, as one batch beside the keys */
     struct ArrowArray **children;
     const void **buffers; /* 3 a column */
     const void *none[1];
-    struct sk_place *keys, *rows;
+    struct sk_place *keys, *rows, *groups; /* groups: rows of what is collected, which lies in the order of groups */
     const struct ArrowArray **blocks;
     struct sk_block_pick *picks;
 };
@@ -37,8 +36,9 @@ struct sk_groupby {
     struct ArrowSchema schema[2], *fields, **children; /* of results and of partials; n_columns fields each */
     uint32_t *key;                                     /* their columns in a batch */
     struct sk_agg_col *agg;
-    struct sk_key *all; /* n_keys keys: columns 0, 1, ... */
-    bool each;          /* groups were not looked up: only partials come of them */
+    struct sk_collect **collect; /* of each aggregate; NULL: it has states */
+    struct sk_key *all;          /* n_keys keys: columns 0, 1, ... */
+    bool each;                   /* groups were not looked up: only partials come of them */
     uint64_t n, cap, rows, mask;
     struct slot *slots;
     uint64_t *hash;
@@ -64,6 +64,10 @@ static sk_rc set_schemas(struct sk_groupby *g, const struct ArrowSchema *schema,
     }
     for (uint32_t i = 0; i < g->n_aggs; i++) {
         struct sk_agg_col *a = &g->agg[i];
+        if (g->collect[i]) {
+            for (uint32_t p = 0; p < 2; p++) g->fields[p * g->n_columns + g->n_keys + i] = *sk_collect_schema(g->collect[i], p);
+            continue;
+        }
         int64_t nullable = a->agg.kind == SK_AGG_COUNT ? 0 : ARROW_FLAG_NULLABLE;
         g->fields[g->n_keys + i] = (struct ArrowSchema){.format = a->format, .name = a->name, .flags = nullable};
         g->fields[g->n_columns + g->n_keys + i] = (struct ArrowSchema){.format = "z", .name = a->name};
@@ -91,12 +95,16 @@ sk_rc sk_groupby_create(const struct ArrowSchema *schema, const uint32_t *keys, 
     g->fields = sk_calloc(SK_TAG_KERNEL, 2 * n * sizeof *g->fields);
     g->children = sk_calloc(SK_TAG_KERNEL, 2 * n * sizeof(void *));
     g->agg = sk_calloc(SK_TAG_KERNEL, n_aggs * sizeof *g->agg);
-    if (!g->key || !g->all || !g->keys_fields || !g->fields || !g->children || !g->agg) SK_GO(NO_MEMORY(g));
+    g->collect = sk_calloc(SK_TAG_KERNEL, n_aggs * sizeof(void *));
+    if (!g->collect || !g->key || !g->all || !g->keys_fields || !g->fields || !g->children || !g->agg) SK_GO(NO_MEMORY(g));
     for (uint32_t i = 0; i < n_aggs; i++) {
         bool column = aggs[i].column != SK_AGG_ROWS;
         if (column && aggs[i].column >= schema->n_children)
             SK_GO(SK_ERR(err, SK_EINVAL, "column %u of a batch with %lld", aggs[i].column, (long long)schema->n_children));
-        SK_GO(sk_agg_col_init(&g->agg[i], &aggs[i], column ? schema->children[aggs[i].column] : NULL, err));
+        if (column && aggs[i].kind >= SK_AGG_LIST) {
+            g->agg[i].agg = aggs[i];
+            SK_GO(sk_collect_create(&aggs[i], schema->children[aggs[i].column], &g->collect[i], err));
+        } else SK_GO(sk_agg_col_init(&g->agg[i], &aggs[i], column ? schema->children[aggs[i].column] : NULL, err));
     }
     SK_GO(set_schemas(g, schema, err));
     *out = g;
@@ -107,9 +115,7 @@ out:
 
 static void drop_block(struct keys_block *b) {
     sk_keys_destroy(b->keys);
-    if (b->schema.release) b->schema.release(&b->schema);
-    if (b->array.release) b->array.release(&b->array);
-    sk_free(b->bytes);
+    sk_held_free(&b->held);
 }
 
 static void drop_built(struct built *b, uint32_t n) {
@@ -119,6 +125,7 @@ static void drop_built(struct built *b, uint32_t n) {
     sk_free(b->children);
     sk_free(b->keys);
     sk_free(b->rows);
+    sk_free(b->groups);
     sk_free(b->blocks);
     sk_free(b->picks);
     *b = (struct built){.columns = NULL};
@@ -131,6 +138,7 @@ void sk_groupby_clear(struct sk_groupby *g) {
         for (uint64_t s = 0; a->text && s < g->n; s++) sk_free(((struct sk_agg_text *)(void *)(a->states + s * a->size))->p);
         sk_free(a->states);
         a->states = NULL;
+        if (g->collect && g->collect[i]) sk_collect_clear(g->collect[i]);
     }
     for (uint32_t i = 0; i < g->blocks.n; i++) drop_block(&g->blocks.p[i]);
     sk_vec_free(&g->blocks);
@@ -147,6 +155,8 @@ void sk_groupby_clear(struct sk_groupby *g) {
 void sk_groupby_destroy(struct sk_groupby *g) {
     if (!g) return;
     sk_groupby_clear(g);
+    for (uint32_t i = 0; g->collect && i < g->n_aggs; i++) sk_collect_destroy(g->collect[i]);
+    sk_free(g->collect);
     sk_free(g->key);
     sk_free(g->all);
     sk_free(g->keys_fields);
@@ -178,7 +188,7 @@ static bool reserve(struct sk_groupby *g, uint64_t more) {
     if (cap == g->cap) return true;
     if (!grow((void **)&g->hash, g->n, cap, sizeof *g->hash) || !grow((void **)&g->place, g->n, cap, sizeof *g->place)) return false;
     for (uint32_t i = 0; i < g->n_aggs; i++)
-        if (!grow((void **)&g->agg[i].states, g->n, cap, g->agg[i].size)) return false;
+        if (!g->collect[i] && !grow((void **)&g->agg[i].states, g->n, cap, g->agg[i].size)) return false;
     g->cap = cap;
     return true;
 }
@@ -205,7 +215,8 @@ static bool rehash(struct sk_groupby *g, uint64_t groups) {
 static void new_group(struct sk_groupby *g, uint64_t hash, struct sk_place place) {
     g->hash[g->n] = hash;
     g->place[g->n] = place;
-    for (uint32_t i = 0; i < g->n_aggs; i++) sk_agg_zero(&g->agg[i], g->agg[i].states + g->n * g->agg[i].size);
+    for (uint32_t i = 0; i < g->n_aggs; i++)
+        if (!g->collect[i]) sk_agg_zero(&g->agg[i], g->agg[i].states + g->n * g->agg[i].size);
     g->n++;
 }
 
@@ -263,19 +274,15 @@ static void make_plain(const struct keys_block *b, uint32_t n_keys) {
 /* The rows that made groups, as a block that stays. */
 static sk_rc keep_keys(struct sk_groupby *g, const struct ArrowArray *keys, const uint32_t *fresh, uint32_t n, struct sk_err *err) {
     struct sk_block_plan *plan = NULL;
-    struct keys_block b = {.bytes = NULL};
+    struct keys_block b = {.keys = NULL};
     uint64_t size;
     sk_rc rc;
     SK_TRY(sk_block_measure_rows(&g->keys_schema, keys, fresh, n, &plan, &size, err));
-    b.bytes = sk_alloc_aligned(SK_TAG_KERNEL, SK_BLOCK_ALIGN, (size_t)size);
-    if (!b.bytes) SK_GO(NO_MEMORY(g));
-    sk_block_write(plan, b.bytes);
-    SK_GO(sk_block_export(b.bytes, (size_t)size, 0, UINT64_MAX, (struct sk_block_owner){NULL, NULL}, &b.schema, &b.array, err));
-    SK_GO(sk_keys_create(&b.schema, &b.array, g->all, g->n_keys, &b.keys, err));
+    SK_TRY(sk_held_make(&b.held, plan, size, err));
+    SK_GO(sk_keys_create(&b.held.schema, &b.held.array, g->all, g->n_keys, &b.keys, err));
     make_plain(&b, g->n_keys);
     if (!sk_vec_push(&g->blocks, SK_TAG_KERNEL, b)) rc = NO_MEMORY(g);
 out:
-    sk_block_plan_free(plan);
     if (rc) drop_block(&b);
     return rc;
 }
@@ -367,12 +374,14 @@ out:
 }
 
 /* The column that an aggregate reads; of a type without order only its bitmap. */
-static sk_rc update_column(struct sk_groupby *g, const struct sk_agg_col *a, const struct ArrowSchema *schema,
-                           const struct ArrowArray *batch, const uint32_t *ids, struct sk_err *err) {
+static sk_rc update_column(struct sk_groupby *g, uint32_t i, const struct ArrowSchema *schema, const struct ArrowArray *batch,
+                           const uint32_t *ids, struct sk_err *err) {
+    const struct sk_agg_col *a = &g->agg[i];
     uint64_t rows = (uint64_t)batch->length;
     if (a->agg.column == SK_AGG_ROWS) return sk_agg_update(a, NULL, ids, rows) ? SK_OK : NO_MEMORY(g);
     if (a->agg.column >= batch->n_children)
         return SK_ERR(err, SK_EINVAL, "column %u of a batch with %lld", a->agg.column, (long long)batch->n_children);
+    if (g->collect[i]) return sk_collect_add(g->collect[i], batch->children[a->agg.column], batch->offset, batch->length, ids, err);
     if (a->nested) {
         const struct ArrowArray *of = batch->children[a->agg.column];
         bool bitmap = of->null_count && of->n_buffers && schema->children[a->agg.column]->format[1] != 'u';
@@ -389,7 +398,7 @@ static sk_rc update_column(struct sk_groupby *g, const struct sk_agg_col *a, con
 static sk_rc update(struct sk_groupby *g, const struct ArrowSchema *schema, const struct ArrowArray *batch, bool each, struct sk_err *err) {
     uint32_t *ids;
     sk_rc rc = begin_rows(g, batch, false, each, &ids, err);
-    for (uint32_t i = 0; rc == SK_OK && i < g->n_aggs; i++) rc = update_column(g, &g->agg[i], schema, batch, ids, err);
+    for (uint32_t i = 0; rc == SK_OK && i < g->n_aggs; i++) rc = update_column(g, i, schema, batch, ids, err);
     sk_free(ids);
     return rc;
 }
@@ -421,8 +430,11 @@ sk_rc sk_groupby_merge(struct sk_groupby *g, const struct ArrowArray *partial, s
     if (partial->n_children != g->n_columns)
         return SK_ERR(err, SK_EINVAL, "a partial result of %lld columns, not %u", (long long)partial->n_children, g->n_columns);
     sk_rc rc = begin_rows(g, partial, true, false, &ids, err);
-    for (uint32_t i = 0; rc == SK_OK && i < g->n_aggs; i++)
-        rc = merge_column(g, &g->agg[i], partial, partial->children[g->n_keys + i], ids, err);
+    for (uint32_t i = 0; rc == SK_OK && i < g->n_aggs; i++) {
+        const struct ArrowArray *column = partial->children[g->n_keys + i];
+        if (g->collect[i]) rc = sk_collect_merge(g->collect[i], column, partial->offset, partial->length, ids, err);
+        else rc = merge_column(g, &g->agg[i], partial, column, ids, err);
+    }
     sk_free(ids);
     return rc;
 }
@@ -432,19 +444,15 @@ sk_rc sk_groupby_merge(struct sk_groupby *g, const struct ArrowArray *partial, s
 /* order[i]: the group that comes i-th, by key. */
 static sk_rc sort_groups(struct sk_groupby *g, uint32_t *order, struct sk_err *err) {
     struct sk_block_plan *plan = NULL;
-    struct keys_block b = {.bytes = NULL};
+    struct keys_block b = {.keys = NULL};
     uint64_t size;
     sk_rc rc;
     SK_TRY(sk_block_measure_places(&g->keys_schema, &(struct sk_block_side){g->out.blocks, g->blocks.n, g->place}, 1, NULL, g->n, &plan,
                                    &size, err));
-    b.bytes = sk_alloc_aligned(SK_TAG_KERNEL, SK_BLOCK_ALIGN, (size_t)size);
-    if (!b.bytes) SK_GO(NO_MEMORY(g));
-    sk_block_write(plan, b.bytes);
-    SK_GO(sk_block_export(b.bytes, (size_t)size, 0, UINT64_MAX, (struct sk_block_owner){NULL, NULL}, &b.schema, &b.array, err));
-    SK_GO(sk_keys_create(&b.schema, &b.array, g->all, g->n_keys, &b.keys, err));
+    SK_TRY(sk_held_make(&b.held, plan, size, err));
+    SK_GO(sk_keys_create(&b.held.schema, &b.held.array, g->all, g->n_keys, &b.keys, err));
     rc = sk_sort(b.keys, order, err);
 out:
-    sk_block_plan_free(plan);
     drop_block(&b);
     return rc;
 }
@@ -459,7 +467,7 @@ struct bytes {
 static sk_rc bytes_room(struct bytes *b, size_t more, const char *name, struct sk_err *err) {
     if (b->n + more > INT32_MAX)
         return SK_ERR(err, SK_EINVAL, "'%s': more than 2 GiB of states or texts in one batch; aggregate fewer groups at a time", name);
-    if (b->n + more <= b->cap) return SK_OK;
+    if (b->p && b->n + more <= b->cap) return SK_OK;
     size_t cap = SK_MAX(b->n + more, 2 * b->cap + 256);
     uint8_t *p = sk_realloc(SK_TAG_KERNEL, b->p, cap);
     if (!p) return SK_ERR(err, SK_ENOMEM, "no memory for column '%s'", name);
@@ -528,8 +536,9 @@ static bool room_for_built(struct sk_groupby *g) {
     b->keys = sk_alloc(SK_TAG_KERNEL, (size_t)g->n * sizeof *b->keys);
     b->rows = sk_alloc(SK_TAG_KERNEL, (size_t)g->n * sizeof *b->rows);
     b->blocks = sk_calloc(SK_TAG_KERNEL, g->blocks.n * sizeof *b->blocks);
+    b->groups = sk_alloc(SK_TAG_KERNEL, (size_t)g->n * sizeof *b->groups);
     b->picks = sk_calloc(SK_TAG_KERNEL, g->n_columns * sizeof *b->picks);
-    return b->columns && b->children && b->buffers && b->keys && b->rows && b->blocks && b->picks;
+    return b->groups && b->columns && b->children && b->buffers && b->keys && b->rows && b->blocks && b->picks;
 }
 
 static int64_t n_buffers_of(const char *f) { return f[0] == 'n' ? 0 : !f[1] && strchr("uUzZ", f[0]) ? 3 : 2; }
@@ -537,26 +546,33 @@ static int64_t n_buffers_of(const char *f) { return f[0] == 'n' ? 0 : !f[1] && s
 static sk_rc build(struct sk_groupby *g, bool partial, uint32_t *order, struct sk_err *err) {
     struct built *b = &g->out;
     if (!room_for_built(g)) return NO_MEMORY(g);
-    for (uint32_t i = 0; i < g->blocks.n; i++) b->blocks[i] = &g->blocks.p[i].array;
+    for (uint32_t i = 0; i < g->blocks.n; i++) b->blocks[i] = &g->blocks.p[i].held.array;
     if (g->n_keys && g->n && !partial) SK_TRY(sort_groups(g, order, err));
     else order = NULL;
     for (uint64_t i = 0; i < g->n; i++) {
         b->keys[i] = g->place[order ? order[i] : i];
         b->rows[i] = (struct sk_place){0, (uint32_t)i};
+        b->groups[i] = (struct sk_place){0, order ? order[i] : (uint32_t)i};
     }
     for (uint32_t i = 0; i < g->n_aggs; i++) {
         const struct sk_agg_col *a = &g->agg[i];
+        const struct ArrowArray *built;
         int64_t nulls = 0;
+        b->children[i] = &b->columns[i];
+        if (g->collect[i]) {
+            SK_TRY(sk_collect_build(g->collect[i], partial, g->n, &built, err));
+            b->columns[i] = *built;
+            continue;
+        }
         SK_TRY(partial ? encode_column(g, a, order, b->buffers + 3 * i, err) : finish_column(g, a, order, b->buffers + 3 * i, &nulls, err));
         const char *f = partial ? "z" : a->format;
         b->columns[i] =
             (struct ArrowArray){.length = (int64_t)g->n, .null_count = nulls, .n_buffers = n_buffers_of(f), .buffers = b->buffers + 3 * i};
-        b->children[i] = &b->columns[i];
     }
     b->array =
         (struct ArrowArray){.length = (int64_t)g->n, .n_buffers = 1, .buffers = b->none, .n_children = g->n_aggs, .children = b->children};
-    for (uint32_t i = 0; i < g->n_columns; i++)
-        b->picks[i] = i < g->n_keys ? (struct sk_block_pick){0, i} : (struct sk_block_pick){1, i - g->n_keys};
+    for (uint32_t i = 0; i < g->n_keys; i++) b->picks[i] = (struct sk_block_pick){0, i};
+    for (uint32_t i = 0; i < g->n_aggs; i++) b->picks[g->n_keys + i] = (struct sk_block_pick){g->collect[i] ? 2 : 1, i};
     return SK_OK;
 }
 
@@ -570,8 +586,8 @@ sk_rc sk_groupby_measure(struct sk_groupby *g, bool partial, struct sk_block_pla
     if (!order) return NO_MEMORY(g);
     SK_GO(build(g, partial, order, err));
     const struct ArrowArray *built = &g->out.array;
-    struct sk_block_side sides[2] = {{g->out.blocks, g->blocks.n, g->out.keys}, {&built, 1, g->out.rows}};
-    rc = sk_block_measure_places(&g->schema[partial], sides, 2, g->out.picks, g->n, plan, size, err);
+    struct sk_block_side sides[3] = {{g->out.blocks, g->blocks.n, g->out.keys}, {&built, 1, g->out.rows}, {&built, 1, g->out.groups}};
+    rc = sk_block_measure_places(&g->schema[partial], sides, 3, g->out.picks, g->n, plan, size, err);
 out:
     sk_free(order);
     return rc;

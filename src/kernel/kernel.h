@@ -122,6 +122,11 @@ enum sk_agg_kind {
     SK_AGG_ABS_MAX,
     SK_AGG_MISSING_PCT, /* null or NaN */
     SK_AGG_ZERO_PCT,
+    SK_AGG_LIST, /* from here on they keep values; not of SK_AGG_ROWS */
+    SK_AGG_UNIQUE,
+    SK_AGG_COUNT_DISTINCT,
+    SK_AGG_VALUE_COUNTER,
+    SK_AGG_QUANTILE,
 };
 #define SK_AGG_ROWS UINT32_MAX
 struct sk_agg {
@@ -129,13 +134,18 @@ struct sk_agg {
     uint32_t column; /* SK_AGG_ROWS: COUNT of rows */
     bool ignore_nulls;
     int32_t ddof;     /* STD */
+    double q;         /* QUANTILE: from 0 to 1 */
     const char *name; /* of the column of results; copied */
 };
+/* Those that keep values. LIST: list of any type, in the order of rows and merges (the one result that depends on it). UNIQUE: list of each value once, ascending,
+ * NaN and null last. COUNT_DISTINCT: int64. VALUE_COUNTER: struct of lists `values`, as UNIQUE, and `counts`. QUANTILE of integers and floats: double, exact, linear
+ * between neighbours (Arrow's formula), of values that are not NaN. ignore_nulls leaves nulls out; a group without values has an
+ * empty list, 0, a null quantile. */
 
 /* An aggregation: update with rows, or merge partial results of others, in any order; then a partial result or the result. No result depends on how rows
  * were cut into batches, on who took which, or on the order of merges. Not for two threads at once.
  * Groups: as keys are equal (null is a group, NaN is one, -0.0 is 0.0); no keys: one group, which is there without rows, too.
- * Memory: keys, states (16 to 160 bytes each) and 32 bytes a group. `schema` is that of all batches and must outlive it. */
+ * Memory: keys, states (16 to 160 bytes each) and 32 bytes a group; what keeps values, these. `schema` is that of all batches and must outlive it. */
 struct sk_groupby;
 sk_rc sk_groupby_create(const struct ArrowSchema *schema, const uint32_t *keys, uint32_t n_keys, const struct sk_agg *aggs, uint32_t n_aggs,
                         struct sk_groupby **out, struct sk_err *err) SK_MUST_USE;
@@ -150,7 +160,7 @@ sk_rc sk_groupby_update_each(struct sk_groupby *g, const struct ArrowSchema *sch
 sk_rc sk_groupby_merge(struct sk_groupby *g, const struct ArrowArray *partial, struct sk_err *err) SK_MUST_USE;
 uint64_t sk_groupby_rows(const struct sk_groupby *g); /* taken since it was made or cleared */
 uint64_t sk_groupby_groups(const struct sk_groupby *g);
-/* Keys, then aggregates; of a partial result one column of bytes each. g's. */
+/* Keys, then aggregates; of a partial result one column of bytes each (of what keeps values a list). g's. */
 const struct ArrowSchema *sk_groupby_schema(const struct sk_groupby *g, bool partial);
 /* The plan of a batch of that schema; g must stay as it is while the plan is used. The result is sorted by its keys, ascending, NaN and then null last; a partial
  * result is in the order in which groups were seen. */

@@ -255,8 +255,8 @@ static uint32_t make_aggs(const char *f, uint32_t column, struct sk_agg *aggs) {
     uint32_t n = 0;
     for (int k = 0; k < KINDS; k++)
         if (fits((enum sk_agg_kind)k, f))
-            aggs[n++] = (struct sk_agg){(enum sk_agg_kind)k, column, test_below(3) > 0, (int32_t)test_below(2), "a"};
-    aggs[n++] = (struct sk_agg){SK_AGG_COUNT, SK_AGG_ROWS, false, 0, "rows"};
+            aggs[n++] = (struct sk_agg){(enum sk_agg_kind)k, column, test_below(3) > 0, (int32_t)test_below(2), 0, "a"};
+    aggs[n++] = (struct sk_agg){SK_AGG_COUNT, SK_AGG_ROWS, false, 0, 0, "rows"};
     return n;
 }
 
@@ -270,7 +270,7 @@ static struct sk_groupby *groupby(const struct input *in, const struct sk_agg *a
 }
 
 /* Cut at random, taken by many, merged in another order. */
-static void shared_out(const struct input *in, const struct sk_agg *aggs, uint32_t n, struct sk_groupby *whole) {
+static void shared_out(const struct input *in, const struct sk_agg *aggs, uint32_t n, struct sk_groupby *whole, bool in_order) {
     enum { PARTS = 12 };
     struct result part[PARTS];
     struct sk_err err = {.code = 0};
@@ -291,8 +291,8 @@ static void shared_out(const struct input *in, const struct sk_agg *aggs, uint32
         take_result(g, true, &part[p]);
         sk_groupby_destroy(g);
     }
-    int from = (int)test_below(PARTS);
-    for (int p = 0; p < PARTS; p++) CHECK_OK_ERR(sk_groupby_merge(whole, &part[(from + 5 * p) % PARTS].array, &err), &err);
+    int from = in_order ? 0 : (int)test_below(PARTS), step = in_order ? 1 : 5;
+    for (int p = 0; p < PARTS; p++) CHECK_OK_ERR(sk_groupby_merge(whole, &part[(from + step * p) % PARTS].array, &err), &err);
     for (int p = 0; p < PARTS; p++) result_free(&part[p]);
 }
 
@@ -333,7 +333,7 @@ static void check_aggregates(const char *f) {
     }
     struct sk_groupby *one = groupby(&in, aggs, n), *many = groupby(&in, aggs, n);
     CHECK_OK_ERR(sk_groupby_update(one, &in.b.schema, &in.b.array, &err), &err);
-    shared_out(&in, aggs, n, many);
+    shared_out(&in, aggs, n, many, false);
     if (over) {
         CHECK_RC(sk_groupby_measure(one, false, &plan, &size, &err), SK_EINVAL);
         CHECK_STR_HAS(err.msg, "does not fit");
@@ -362,6 +362,132 @@ TEST(groupby_of_each_type) {
         for (size_t f = 0; f < n_key_formats; f++) check_aggregates(key_formats[f]);
 }
 
+/* ---- what keeps values ---- */
+
+/* Rows of a group in the order of values, each value once; counts of each. */
+static uint32_t distinct_rows(const struct input *in, uint32_t group, bool ignore_nulls, uint32_t *rows, int64_t *counts) {
+    const struct column *c = &in->c[in->n_keys];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < in->rows; i++) {
+        if ((in->n_keys && in->group[i] != group) || (ignore_nulls && c->cells[i].class == CELL_NULL)) continue;
+        uint32_t at = 0;
+        while (at < n && cell_compare(c->format, &c->cells[rows[at]], &c->cells[i], false, false) < 0) at++;
+        if (at < n && !cell_compare(c->format, &c->cells[rows[at]], &c->cells[i], false, false)) {
+            counts[at]++;
+            continue;
+        }
+        for (uint32_t j = n++; j > at; j--) {
+            rows[j] = rows[j - 1];
+            counts[j] = counts[j - 1];
+        }
+        rows[at] = i;
+        counts[at] = 1;
+    }
+    return n;
+}
+
+/* Row i of a list column has these rows of the input. */
+static void check_list(const struct input *in, const struct ArrowSchema *s, const struct ArrowArray *a, int64_t i, const uint32_t *rows,
+                       uint32_t n) {
+    struct ArrowSchema *fields[1] = {s->children[0]}, schema = {.format = "+s", .name = "", .n_children = 1, .children = fields};
+    struct ArrowArray *columns[1] = {a->children[0]}, items = {.length = a->children[0]->length,
+                                                               .n_buffers = 1,
+                                                               .buffers = (const void *[1]){NULL},
+                                                               .n_children = 1,
+                                                               .children = columns};
+    const int32_t *offsets = (const int32_t *)a->buffers[1] + a->offset + i;
+    struct sk_keys *got, *want;
+    struct sk_err err = {.code = 0};
+    CHECK_EQ(offsets[1] - offsets[0], n);
+    CHECK_OK_ERR(sk_keys_create(&schema, &items, &(struct sk_key){.column = 0}, 1, &got, &err), &err);
+    CHECK_OK_ERR(sk_keys_create(&in->b.schema, &in->b.array, &(struct sk_key){.column = (uint32_t)in->n_keys}, 1, &want, &err), &err);
+    for (uint32_t k = 0; k < n; k++) CHECK_EQ(sk_keys_compare(got, (uint64_t)(offsets[0] + (int32_t)k), want, rows[k]), 0);
+    sk_keys_destroy(got);
+    sk_keys_destroy(want);
+}
+
+static void check_quantile(const struct input *in, const struct sk_agg *agg, uint32_t group, const struct ArrowArray *a) {
+    const struct column *c = &in->c[in->n_keys];
+    double v[MOST];
+    uint32_t rows[MOST];
+    int64_t counts[MOST], n = 0;
+    bool null = false;
+    uint32_t distinct = distinct_rows(in, group, false, rows, counts);
+    for (uint32_t k = 0; k < distinct; k++) {
+        const struct cell *x = &c->cells[rows[k]];
+        null |= x->class == CELL_NULL && !agg->ignore_nulls;
+        for (int64_t j = 0; x->class == CELL_VALUE && j < counts[k]; j++) v[n++] = as_double(c->format, x);
+    }
+    CHECK_EQ(is_valid(a, group), n > 0 && !null);
+    if (!n || null) return;
+    double at = agg->q * (double)(n - 1), part = at - __builtin_floor(at);
+    int64_t low = (int64_t)at;
+    CHECK(same_double(read_double(a, group), part > 0 ? part * v[low + 1] + (1 - part) * v[low] : v[low]));
+}
+
+static void check_collected(const struct input *in, const struct sk_agg *agg, uint32_t group, const struct ArrowSchema *s,
+                            const struct ArrowArray *a) {
+    uint32_t rows[MOST], n = 0;
+    int64_t counts[MOST], got;
+    if (agg->kind == SK_AGG_QUANTILE) {
+        check_quantile(in, agg, group, a);
+        return;
+    }
+    if (agg->kind == SK_AGG_LIST) {
+        for (uint32_t i = 0; i < in->rows; i++)
+            if ((!in->n_keys || in->group[i] == group) && !(agg->ignore_nulls && in->c[in->n_keys].cells[i].class == CELL_NULL))
+                rows[n++] = i;
+    } else n = distinct_rows(in, group, agg->ignore_nulls, rows, counts);
+    if (agg->kind == SK_AGG_COUNT_DISTINCT) {
+        memcpy(&got, (const uint8_t *)a->buffers[1] + 8 * (a->offset + group), 8);
+        CHECK_EQ(got, n);
+    } else if (agg->kind == SK_AGG_VALUE_COUNTER) {
+        const struct ArrowArray *of = a->children[1];
+        const int32_t *offsets = of->buffers[1];
+        const int64_t *number = of->children[0]->buffers[1];
+        check_list(in, s->children[0], a->children[0], group, rows, n);
+        for (uint32_t k = 0; k < n; k++) CHECK_EQ(number[of->children[0]->offset + offsets[of->offset + group] + (int32_t)k], counts[k]);
+    } else check_list(in, s, a, group, rows, n);
+}
+
+static void check_collecting(const char *f) {
+    struct input in;
+    struct sk_agg aggs[6];
+    struct sk_err err = {.code = 0};
+    struct result r[2];
+    input_make(&in, f);
+    uint32_t n = 0, column = (uint32_t)in.n_keys;
+    aggs[n++] = (struct sk_agg){SK_AGG_COUNT, column, test_below(2), 0, 0, "count"};
+    for (int k = SK_AGG_LIST; k <= SK_AGG_QUANTILE; k++)
+        if (k != SK_AGG_QUANTILE || (is_number(f) && f[0] != 'd'))
+            aggs[n++] = (struct sk_agg){(enum sk_agg_kind)k, column, test_below(2), 0, (double)test_below(5) / 4, "a"};
+    for (int k = 0; k < 2; k++) {
+        struct sk_groupby *g = groupby(&in, aggs, n);
+        if (k) shared_out(&in, aggs, n, g, true);
+        else CHECK_OK_ERR(sk_groupby_update(g, &in.b.schema, &in.b.array, &err), &err);
+        take_result(g, false, &r[k]);
+        CHECK_EQ(r[k].array.length, in.n_groups);
+        for (uint32_t i = 1; i < n; i++)
+            for (uint32_t group = 0; group < in.n_groups; group++)
+                check_collected(&in, &aggs[i], group, r[k].schema.children[column + i], r[k].array.children[column + i]);
+        sk_groupby_destroy(g);
+    }
+    bool coded = false;
+    for (int k = 0; k <= in.n_keys; k++) coded |= in.c[k].schema.dictionary != NULL;
+    if (!coded) {
+        CHECK_EQ(r[0].size, r[1].size);
+        CHECK_MEM_EQ(r[0].block, r[1].block, r[0].size);
+    }
+    result_free(&r[0]);
+    result_free(&r[1]);
+    input_free(&in);
+}
+
+TEST(groupby_collects_each_type) {
+    for (int round = 0; round < test_rounds(4); round++)
+        for (size_t f = 0; f < n_key_formats; f++) check_collecting(key_formats[f]);
+}
+
 /* Doubles of all sizes in any order and cut have one sum; where a long sum in more bits is exact it is that one. */
 TEST(groupby_sums_floats_in_any_order) {
     enum { N = 2000 };
@@ -372,7 +498,7 @@ TEST(groupby_sums_floats_in_any_order) {
         const void *buffers[2] = {NULL, v}, *none[1] = {NULL};
         struct ArrowArray column = {.length = N, .n_buffers = 2, .buffers = buffers}, *columns[1] = {&column};
         struct ArrowArray batch = {.length = N, .n_buffers = 1, .buffers = none, .n_children = 1, .children = columns};
-        struct sk_agg aggs[3] = {{SK_AGG_SUM, 0, true, 0, "s"}, {SK_AGG_MEAN, 0, true, 0, "m"}, {SK_AGG_STD, 0, true, 1, "d"}};
+        struct sk_agg aggs[3] = {{SK_AGG_SUM, 0, true, 0, 0, "s"}, {SK_AGG_MEAN, 0, true, 0, 0, "m"}, {SK_AGG_STD, 0, true, 1, 0, "d"}};
         struct result r[2];
         struct sk_err err;
         int range = (int)test_below(3) * 20;
@@ -420,7 +546,7 @@ TEST(groupby_sums_decimals) {
     const void *buffers[2] = {NULL, v}, *none[1] = {NULL};
     struct ArrowArray column = {.length = N, .n_buffers = 2, .buffers = buffers}, *columns[1] = {&column};
     struct ArrowArray batch = {.length = N, .n_buffers = 1, .buffers = none, .n_children = 1, .children = columns};
-    struct sk_agg aggs[3] = {{SK_AGG_SUM, 0, true, 0, "s"}, {SK_AGG_MEAN, 0, true, 0, "m"}, {SK_AGG_ABS_MAX, 0, true, 0, "a"}};
+    struct sk_agg aggs[3] = {{SK_AGG_SUM, 0, true, 0, 0, "s"}, {SK_AGG_MEAN, 0, true, 0, 0, "m"}, {SK_AGG_ABS_MAX, 0, true, 0, 0, "a"}};
     struct sk_groupby *g;
     struct sk_block_plan *plan;
     struct sk_err err;
@@ -472,12 +598,15 @@ TEST(groupby_refused) {
     column_make(&c[0], "i", 5, (struct column_how){.distinct = 3});
     column_make(&c[1], "u", 5, (struct column_how){.distinct = 3});
     batch_make(&b, c, 2, 5, 0);
-    CHECK_RC(sk_groupby_create(&b.schema, &key, 1, &(struct sk_agg){SK_AGG_SUM, 1, true, 0, "s"}, 1, &g, &err), SK_EINVAL);
+    CHECK_RC(sk_groupby_create(&b.schema, &key, 1, &(struct sk_agg){SK_AGG_SUM, 1, true, 0, 0, "s"}, 1, &g, &err), SK_EINVAL);
     CHECK_STR_HAS(err.msg, "sum of column 'x' of Arrow format 'u'");
-    CHECK_RC(sk_groupby_create(&b.schema, &key, 1, &(struct sk_agg){SK_AGG_SUM, 2, true, 0, "s"}, 1, &g, &err), SK_EINVAL);
-    CHECK_RC(sk_groupby_create(&b.schema, &key, 1, &(struct sk_agg){SK_AGG_SUM, 0, true, 0, NULL}, 1, &g, &err), SK_EINVAL);
+    CHECK_RC(sk_groupby_create(&b.schema, &key, 1, &(struct sk_agg){SK_AGG_SUM, 2, true, 0, 0, "s"}, 1, &g, &err), SK_EINVAL);
+    CHECK_RC(sk_groupby_create(&b.schema, &key, 1, &(struct sk_agg){SK_AGG_SUM, 0, true, 0, 0, NULL}, 1, &g, &err), SK_EINVAL);
+    CHECK_RC(sk_groupby_create(&b.schema, &key, 1, &(struct sk_agg){SK_AGG_QUANTILE, 0, true, 0, 1.5, "q"}, 1, &g, &err), SK_EINVAL);
+    CHECK_RC(sk_groupby_create(&b.schema, &key, 1, &(struct sk_agg){SK_AGG_QUANTILE, 1, true, 0, 0.5, "q"}, 1, &g, &err), SK_EINVAL);
+    CHECK_RC(sk_groupby_create(&b.schema, &key, 1, &(struct sk_agg){SK_AGG_UNIQUE, SK_AGG_ROWS, true, 0, 0, "q"}, 1, &g, &err), SK_EINVAL);
     CHECK(g == NULL);
-    struct sk_agg sum = {SK_AGG_SUM, 0, true, 0, "s"};
+    struct sk_agg sum = {SK_AGG_SUM, 0, true, 0, 0, "s"};
     struct sk_block_plan *plan;
     uint64_t size;
     CHECK_OK(sk_groupby_create(&b.schema, &key, 1, &sum, 1, &g, &err));
@@ -490,7 +619,8 @@ TEST(groupby_refused) {
     sk_groupby_destroy(g);
     for (int64_t n = 1;; n++) {
         sk_mem_fail_at(n);
-        sk_rc rc = sk_groupby_create(&b.schema, &key, 1, &sum, 1, &g, &err);
+        struct sk_agg both[3] = {sum, {SK_AGG_LIST, 1, true, 0, 0, "l"}, {SK_AGG_VALUE_COUNTER, 1, true, 0, 0, "v"}};
+        sk_rc rc = sk_groupby_create(&b.schema, &key, 1, both, 3, &g, &err);
         if (rc == SK_OK) {
             rc = sk_groupby_update(g, &b.schema, &b.array, &err);
             if (rc == SK_OK) rc = sk_groupby_measure(g, false, &plan, &size, &err);

@@ -1,0 +1,371 @@
+/* collect.c - aggregates that keep values.
+ *
+ * A list keeps the rows of its column as blocks, with the group of each, and puts them in the order of their groups at the end. All others need each value of a
+ * group once, and how often it came: that is an aggregation of its own, by (group, value), whose result is sorted by both. So distinct values come in order,
+ * null last, and a quantile is read off values and counts; none depends on the order of rows. Memory: lists 4 bytes a row and the value; the others what an
+ * aggregation takes for a distinct value of a group. */
+#include <stdio.h>
+
+#include "base/vec.h"
+#include "kernel/collect.h"
+
+struct sk_collect {
+    struct sk_agg agg;
+    char name[256];
+    bool counted;                                                                                    /* not a list */
+    struct ArrowSchema fields[3], *children[3], batch;                                               /* group, value, count */
+    struct ArrowSchema item, pair, *pair_children[2], of_pairs, *pairs_item[1], list, *list_item[1]; /* list<pair>, list<value> */
+    struct ArrowSchema number, counts, *counts_item[1], counter, *counter_children[2], of_values;
+    struct sk_groupby *values;
+    SK_VEC(struct sk_held) blocks;
+    SK_VEC(uint32_t) ids;
+    struct sk_held held; /* what was built last, and what refers to it */
+    int32_t *offsets;
+    void *numbers;
+    uint8_t *valid;
+    struct ArrowArray out, lists[2], inner, *out_children[2], *list_children[2][1], *inner_children[2];
+    const void *buffers[2], *list_buffers[2], *none[1];
+};
+
+#define NO_MEMORY SK_ERR(err, SK_ENOMEM, "no memory to collect values")
+
+/* ---- blocks of our own ---- */
+
+sk_rc sk_held_make(struct sk_held *h, struct sk_block_plan *plan, uint64_t size, struct sk_err *err) {
+    *h = (struct sk_held){.bytes = sk_alloc_aligned(SK_TAG_KERNEL, SK_BLOCK_ALIGN, (size_t)size)};
+    if (h->bytes) sk_block_write(plan, h->bytes);
+    sk_block_plan_free(plan);
+    if (!h->bytes) return SK_ERR(err, SK_ENOMEM, "no memory for a block of %llu bytes", (unsigned long long)size);
+    sk_rc rc = sk_block_export(h->bytes, (size_t)size, 0, UINT64_MAX, (struct sk_block_owner){NULL, NULL}, &h->schema, &h->array, err);
+    if (rc) sk_free(h->bytes);
+    if (rc) *h = (struct sk_held){.bytes = NULL};
+    return rc;
+}
+
+void sk_held_free(struct sk_held *h) {
+    if (h->schema.release) h->schema.release(&h->schema);
+    if (h->array.release) h->array.release(&h->array);
+    sk_free(h->bytes);
+    *h = (struct sk_held){.bytes = NULL};
+}
+
+/* ---- types ---- */
+
+static struct ArrowSchema list_of(const char *name, struct ArrowSchema *item, struct ArrowSchema **place) {
+    *place = item;
+    return (struct ArrowSchema){.format = "+l", .name = name, .n_children = 1, .children = place};
+}
+
+static void set_schemas(struct sk_collect *c, const struct ArrowSchema *column) {
+    c->item = *column;
+    c->item.name = "item";
+    c->item.flags |= ARROW_FLAG_NULLABLE;
+    c->number = (struct ArrowSchema){.format = "l", .name = "item"};
+    c->fields[0] = (struct ArrowSchema){.format = "I", .name = "group"};
+    c->fields[1] = c->item;
+    c->fields[1].name = "value";
+    c->fields[2] = (struct ArrowSchema){.format = "l", .name = "count"};
+    for (int i = 0; i < 3; i++) c->children[i] = &c->fields[i];
+    c->batch = (struct ArrowSchema){.format = "+s", .name = "", .n_children = 3, .children = c->children};
+    c->pair_children[0] = &c->fields[1];
+    c->pair_children[1] = &c->fields[2];
+    c->pair = (struct ArrowSchema){.format = "+s", .name = "item", .n_children = 2, .children = c->pair_children};
+    c->of_pairs = list_of(c->name, &c->pair, c->pairs_item);
+    c->list = list_of(c->name, &c->item, c->list_item);
+    c->of_values = c->list;
+    c->of_values.name = "values";
+    c->counts = list_of("counts", &c->number, c->counts_item);
+    c->counter_children[0] = &c->of_values;
+    c->counter_children[1] = &c->counts;
+    c->counter = (struct ArrowSchema){.format = "+s", .name = c->name, .n_children = 2, .children = c->counter_children};
+    if (c->agg.kind == SK_AGG_QUANTILE) c->number = (struct ArrowSchema){.format = "g", .name = c->name, .flags = ARROW_FLAG_NULLABLE};
+    if (c->agg.kind == SK_AGG_COUNT_DISTINCT) c->number.name = c->name;
+}
+
+const struct ArrowSchema *sk_collect_schema(const struct sk_collect *c, bool partial) {
+    if (partial && c->counted) return &c->of_pairs;
+    if (c->agg.kind == SK_AGG_LIST || c->agg.kind == SK_AGG_UNIQUE) return &c->list;
+    return c->agg.kind == SK_AGG_VALUE_COUNTER ? &c->counter : &c->number;
+}
+
+sk_rc sk_collect_create(const struct sk_agg *agg, const struct ArrowSchema *column, struct sk_collect **out, struct sk_err *err) {
+    static const uint32_t keys[2] = {0, 1};
+    const char *f = column->dictionary ? column->dictionary->format : column->format;
+    struct sk_key_col type = {.kind = SK_KEY_NULL};
+    bool ordered = sk_key_type(&type, f), number = type.kind <= SK_KEY_FLOAT && f[0] != 't' && f[0] != 'd' && f[0] != 'b';
+    if (!agg->name || strlen(agg->name) >= sizeof((struct sk_collect *)NULL)->name)
+        return SK_ERR(err, SK_EINVAL, "an aggregate without a name, or one that is too long");
+    if (agg->kind == SK_AGG_QUANTILE && !(agg->q >= 0 && agg->q <= 1))
+        return SK_ERR(err, SK_EINVAL, "'%s': quantile %g; from 0 to 1", agg->name, agg->q);
+    if (agg->kind != SK_AGG_LIST && (!ordered || (agg->kind == SK_AGG_QUANTILE && !number)))
+        return SK_ERR(err, SK_EINVAL, "'%s': this aggregate of column '%.200s' of Arrow format '%.50s' is not possible", agg->name,
+                      column->name ? column->name : "", f);
+    struct sk_collect *c = sk_calloc(SK_TAG_KERNEL, sizeof *c);
+    if (!c) return NO_MEMORY;
+    c->agg = *agg;
+    snprintf(c->name, sizeof c->name, "%s", agg->name);
+    c->counted = agg->kind != SK_AGG_LIST;
+    set_schemas(c, column);
+    struct sk_agg sum = {.kind = SK_AGG_SUM, .column = 2, .ignore_nulls = true, .name = "count"};
+    sk_rc rc = c->counted ? sk_groupby_create(&c->batch, keys, 2, &sum, 1, &c->values, err) : SK_OK;
+    if (rc) sk_collect_destroy(c);
+    else *out = c;
+    return rc;
+}
+
+static void drop_built(struct sk_collect *c) {
+    sk_held_free(&c->held);
+    sk_free(c->offsets);
+    sk_free(c->numbers);
+    sk_free(c->valid);
+    c->offsets = NULL;
+    c->numbers = NULL;
+    c->valid = NULL;
+}
+
+void sk_collect_clear(struct sk_collect *c) {
+    drop_built(c);
+    for (uint32_t i = 0; i < c->blocks.n; i++) sk_held_free(&c->blocks.p[i]);
+    sk_vec_free(&c->blocks);
+    sk_vec_free(&c->ids);
+    if (c->values) sk_groupby_clear(c->values);
+}
+
+void sk_collect_destroy(struct sk_collect *c) {
+    if (!c) return;
+    sk_collect_clear(c);
+    sk_groupby_destroy(c->values);
+    sk_free(c);
+}
+
+/* ---- values in ---- */
+
+/* Those that are not null. */
+static sk_rc rows_with_values(const struct sk_collect *c, const struct ArrowArray *batch, uint32_t *index, uint64_t *n,
+                              struct sk_err *err) {
+    const struct ArrowArray *v = batch->children[1];
+    struct sk_key_col type;
+    struct sk_keys *k = NULL;
+    if (sk_key_type(&type, (c->item.dictionary ? c->item.dictionary : &c->item)->format))
+        SK_TRY(sk_keys_create(&c->batch, batch, &(struct sk_key){.column = 1}, 1, &k, err));
+    const uint8_t *bits = !k && v->null_count && v->n_buffers && c->item.format[1] != 'u' ? v->buffers[0] : NULL;
+    *n = 0;
+    for (int64_t i = 0; i < batch->length; i++)
+        if (k ? sk_key_at(&k->col[0], (uint64_t)i) >= 0 : !bits || sk_bit(bits, v->offset + i)) index[(*n)++] = (uint32_t)i;
+    sk_keys_destroy(k);
+    return SK_OK;
+}
+
+static sk_rc append(struct sk_collect *c, const struct ArrowArray *batch, struct sk_err *err) {
+    struct sk_block_plan *plan;
+    struct sk_held h;
+    uint64_t size, n = (uint64_t)batch->length;
+    if (!n) return SK_OK;
+    if (c->counted) return sk_groupby_update(c->values, &c->batch, batch, err);
+    if (n > UINT32_MAX - c->ids.n) return SK_ERR(err, SK_EINVAL, "'%s': more than 2^32 - 1 values", c->name);
+    SK_TRY(sk_block_measure(&c->batch, batch, &plan, &size, err));
+    SK_TRY(sk_held_make(&h, plan, size, err));
+    if (!sk_vec_reserve(&c->ids, SK_TAG_KERNEL, c->ids.n + n) || !sk_vec_push(&c->blocks, SK_TAG_KERNEL, h)) {
+        sk_held_free(&h);
+        return NO_MEMORY;
+    }
+    memcpy(c->ids.p + c->ids.n, h.array.children[0]->buffers[1], n * sizeof *c->ids.p);
+    c->ids.n += (uint32_t)n;
+    return SK_OK;
+}
+
+/* Values `v` for groups ids, so often each (NULL: once). */
+static sk_rc add(struct sk_collect *c, struct ArrowArray v, const uint32_t *ids, const int64_t *counts, struct sk_err *err) {
+    const void *none[1] = {NULL}, *of_ids[2] = {NULL, ids}, *of_counts[2] = {NULL, counts};
+    size_t n = (size_t)v.length;
+    int64_t *ones = counts ? NULL : sk_alloc_large(SK_TAG_KERNEL, n * sizeof *ones);
+    uint32_t *index = c->agg.ignore_nulls ? sk_alloc_large(SK_TAG_KERNEL, n * sizeof *index) : NULL;
+    struct sk_held some = {.bytes = NULL};
+    sk_rc rc;
+    if ((!counts && !ones) || (c->agg.ignore_nulls && !index)) SK_GO(NO_MEMORY);
+    for (size_t i = 0; ones && i < n; i++) ones[i] = 1;
+    if (ones) of_counts[1] = ones;
+    struct ArrowArray group = {.length = v.length, .n_buffers = 2, .buffers = of_ids},
+                      count = {.length = v.length, .n_buffers = 2, .buffers = of_counts};
+    struct ArrowArray *children[3] = {&group, &v, &count};
+    struct ArrowArray batch = {.length = v.length, .n_buffers = 1, .buffers = none, .n_children = 3, .children = children};
+    uint64_t valid = n, size;
+    struct sk_block_plan *plan;
+    if (index) SK_GO(rows_with_values(c, &batch, index, &valid, err));
+    if (valid < n) {
+        SK_GO(sk_block_measure_rows(&c->batch, &batch, index, valid, &plan, &size, err));
+        SK_GO(sk_held_make(&some, plan, size, err));
+    }
+    rc = append(c, valid < n ? &some.array : &batch, err);
+out:
+    sk_held_free(&some);
+    sk_free(index);
+    sk_free(ones);
+    return rc;
+}
+
+static struct ArrowArray slice(const struct ArrowArray *a, int64_t offset, int64_t n) {
+    struct ArrowArray v = *a;
+    v.offset += offset;
+    v.length = n;
+    if (v.null_count > 0) v.null_count = -1;
+    return v;
+}
+
+sk_rc sk_collect_add(struct sk_collect *c, const struct ArrowArray *column, int64_t offset, int64_t rows, const uint32_t *ids,
+                     struct sk_err *err) {
+    drop_built(c);
+    return add(c, slice(column, offset, rows), ids, NULL, err);
+}
+
+sk_rc sk_collect_merge(struct sk_collect *c, const struct ArrowArray *column, int64_t offset, int64_t rows, const uint32_t *ids,
+                       struct sk_err *err) {
+    const int32_t *offsets = (const int32_t *)column->buffers[1] + column->offset + offset;
+    const struct ArrowArray *child = column->children[0];
+    drop_built(c);
+    if (!rows || offsets[rows] == offsets[0]) return SK_OK;
+    int64_t n = offsets[rows] - offsets[0];
+    uint32_t *each = sk_alloc_large(SK_TAG_KERNEL, (size_t)n * sizeof *each);
+    if (!each) return NO_MEMORY;
+    for (int64_t i = 0; i < rows; i++)
+        for (int32_t j = offsets[i]; j < offsets[i + 1]; j++) each[j - offsets[0]] = ids[i];
+    const int64_t *counts = NULL;
+    int64_t at = offsets[0];
+    if (c->counted) {
+        const struct ArrowArray *count = child->children[1];
+        at += child->offset;
+        counts = (const int64_t *)count->buffers[1] + count->offset + at;
+        child = child->children[0];
+    }
+    sk_rc rc = add(c, slice(child, at, n), each, counts, err);
+    sk_free(each);
+    return rc;
+}
+
+/* ---- results out ---- */
+
+/* Where the values of each group begin, which lie in the order of their groups. */
+static sk_rc set_offsets(struct sk_collect *c, const uint32_t *group, uint64_t n, uint64_t groups, struct sk_err *err) {
+    if (n > INT32_MAX) return SK_ERR(err, SK_EINVAL, "'%s': more than 2^31 values in one batch; aggregate fewer groups at a time", c->name);
+    c->offsets = sk_calloc(SK_TAG_KERNEL, (size_t)(groups + 1) * sizeof *c->offsets);
+    if (!c->offsets) return NO_MEMORY;
+    for (uint64_t i = 0; i < n; i++) c->offsets[group[i] + 1]++;
+    for (uint64_t g = 0; g < groups; g++) c->offsets[g + 1] += c->offsets[g];
+    return SK_OK;
+}
+
+/* The rows of a list in the order of their groups, as a block. */
+static sk_rc order_list(struct sk_collect *c, uint64_t groups, struct sk_err *err) {
+    sk_rc rc;
+    uint64_t size, row = 0;
+    struct sk_block_plan *plan;
+    struct sk_place *places = sk_alloc_large(SK_TAG_KERNEL, (size_t)c->ids.n * sizeof *places);
+    const struct ArrowArray **arrays = sk_alloc(SK_TAG_KERNEL, c->blocks.n * sizeof *arrays);
+    int32_t *at = NULL;
+    if (!places || !arrays) SK_GO(NO_MEMORY);
+    SK_GO(set_offsets(c, c->ids.p, c->ids.n, groups, err));
+    at = sk_memdup(SK_TAG_KERNEL, c->offsets, (size_t)(groups + 1) * sizeof *at);
+    if (!at) SK_GO(NO_MEMORY);
+    for (uint32_t b = 0; b < c->blocks.n; b++) {
+        arrays[b] = &c->blocks.p[b].array;
+        for (int64_t i = 0; i < arrays[b]->length; i++) places[at[c->ids.p[row++]]++] = (struct sk_place){b, (uint32_t)i};
+    }
+    SK_GO(sk_block_measure_places(&c->batch, &(struct sk_block_side){arrays, c->blocks.n, places}, 1, NULL, c->ids.n, &plan, &size, err));
+    rc = sk_held_make(&c->held, plan, size, err);
+out:
+    sk_free(places);
+    sk_free(arrays);
+    sk_free(at);
+    return rc;
+}
+
+static sk_rc order_values(struct sk_collect *c, uint64_t groups, struct sk_err *err) {
+    struct sk_block_plan *plan;
+    uint64_t size;
+    SK_TRY(sk_groupby_measure(c->values, false, &plan, &size, err));
+    SK_TRY(sk_held_make(&c->held, plan, size, err));
+    return set_offsets(c, c->held.array.children[0]->buffers[1], (uint64_t)c->held.array.length, groups, err);
+}
+
+/* The value of rank `rank` among values [from, ...) that came so often. */
+static double value_at(const struct sk_key_col *col, const int64_t *counts, int64_t from, int64_t rank) {
+    while (rank >= counts[from]) rank -= counts[from++];
+    int64_t at = sk_key_at(col, (uint64_t)from);
+    const uint8_t *p = col->data + at * col->width;
+    double d;
+    float f;
+    _Float16 h;
+    if (col->kind == SK_KEY_INT) return (double)sk_load_signed(p, col->width);
+    if (col->kind == SK_KEY_UINT) return (double)sk_load(p, col->width);
+    memcpy(&d, p, col->width == 8 ? 8 : 0);
+    memcpy(&f, p, col->width == 4 ? 4 : 0);
+    memcpy(&h, p, col->width == 2 ? 2 : 0);
+    return col->width == 8 ? d : col->width == 4 ? (double)f : (double)h;
+}
+
+/* false: null. Linear between neighbours, by Arrow's formula. */
+static bool quantile(const struct sk_collect *c, const struct sk_key_col *col, const int64_t *counts, int64_t from, int64_t to,
+                     double *out) {
+    int64_t n = 0, nans = 0, nulls = 0; /* nans are left out, as Arrow does */
+    for (int64_t i = from; i < to; i++) {
+        enum sk_key_class class = sk_key_class(col, sk_key_at(col, (uint64_t)i));
+        *(class == SK_CLASS_VALUE ? &n : class == SK_CLASS_NAN ? &nans : &nulls) += counts[i];
+    }
+    if (!n || (nulls && !c->agg.ignore_nulls)) return false;
+    double at = c->agg.q * (double)(n - 1);
+    int64_t low = SK_MIN((int64_t)at, n - 1);
+    double a = value_at(col, counts, from, low), part = at - (double)low;
+    *out = part > 0 ? part * value_at(col, counts, from, SK_MIN(low + 1, n - 1)) + (1 - part) * a : a;
+    return true;
+}
+
+static sk_rc build_numbers(struct sk_collect *c, uint64_t groups, struct sk_err *err) {
+    c->numbers = sk_calloc(SK_TAG_KERNEL, (size_t)(groups + 1) * 8);
+    c->valid = sk_calloc(SK_TAG_KERNEL, (size_t)groups / 8 + 1);
+    if (!c->numbers || !c->valid) return NO_MEMORY;
+    struct sk_keys *k = NULL;
+    bool is_quantile = c->agg.kind == SK_AGG_QUANTILE;
+    if (is_quantile) SK_TRY(sk_keys_create(&c->held.schema, &c->held.array, &(struct sk_key){.column = 1}, 1, &k, err));
+    const int64_t *counts = c->held.array.children[2]->buffers[1];
+    for (uint64_t g = 0; g < groups; g++) {
+        int64_t n = c->offsets[g + 1] - c->offsets[g];
+        bool valid = true;
+        if (is_quantile) valid = quantile(c, &k->col[0], counts, c->offsets[g], c->offsets[g + 1], (double *)c->numbers + g);
+        else ((int64_t *)c->numbers)[g] = n;
+        c->valid[g / 8] |= (uint8_t)(valid << (g & 7));
+    }
+    sk_keys_destroy(k);
+    c->buffers[0] = is_quantile ? c->valid : NULL;
+    c->buffers[1] = c->numbers;
+    c->out = (struct ArrowArray){.length = (int64_t)groups, .null_count = is_quantile ? -1 : 0, .n_buffers = 2, .buffers = c->buffers};
+    return SK_OK;
+}
+
+static struct ArrowArray list_array(struct sk_collect *c, int which, struct ArrowArray *child, int64_t groups) {
+    c->list_children[which][0] = child;
+    c->list_buffers[1] = c->offsets;
+    return (struct ArrowArray){
+        .length = groups, .n_buffers = 2, .buffers = c->list_buffers, .n_children = 1, .children = c->list_children[which]};
+}
+
+sk_rc sk_collect_build(struct sk_collect *c, bool partial, uint64_t groups, const struct ArrowArray **out, struct sk_err *err) {
+    drop_built(c);
+    SK_TRY(c->counted ? order_values(c, groups, err) : order_list(c, groups, err));
+    struct ArrowArray **columns = c->held.array.children;
+    int64_t n = (int64_t)groups;
+    *out = &c->out;
+    if (partial && c->counted) {
+        for (int i = 0; i < 2; i++) c->inner_children[i] = columns[i + 1];
+        c->inner = (struct ArrowArray){
+            .length = c->held.array.length, .n_buffers = 1, .buffers = c->none, .n_children = 2, .children = c->inner_children};
+        c->out = list_array(c, 0, &c->inner, n);
+    } else if (c->agg.kind == SK_AGG_LIST || c->agg.kind == SK_AGG_UNIQUE) c->out = list_array(c, 0, columns[1], n);
+    else if (c->agg.kind == SK_AGG_VALUE_COUNTER) {
+        for (int i = 0; i < 2; i++) {
+            c->lists[i] = list_array(c, i, columns[i + 1], n);
+            c->out_children[i] = &c->lists[i];
+        }
+        c->out = (struct ArrowArray){.length = n, .n_buffers = 1, .buffers = c->none, .n_children = 2, .children = c->out_children};
+    } else return build_numbers(c, groups, err);
+    return SK_OK;
+}
