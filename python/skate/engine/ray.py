@@ -308,14 +308,17 @@ class Ray:
     def _for_life(self, task: dict[str, Any]) -> dict[str, Any]:
         """skate counts the CPUs of an actor's calls while they run; its other resources are its own."""
         need = task["need"]
-        return self._where(task) | {
-            "num_cpus": 0,
-            "num_gpus": need.get("GPU", 0),
-            "memory": need.get("memory") or None,
-            "max_restarts": task["max_retries"],
-            "max_task_retries": -1,  # a call waits while the actor restarts; with 0 Ray fails it then, as one of its tries. Each call has its own number
-            "name": None,
-        }
+        return (
+            self._where(task)
+            | {
+                "num_cpus": 0,
+                "num_gpus": need.get("GPU", 0),
+                "memory": need.get("memory") or None,
+                "max_restarts": task["max_retries"],
+                "max_task_retries": -1,  # a call waits while the actor restarts; with 0 Ray fails it then, as one of its tries. Each call has its own number
+                "name": None,
+            }
+        )
 
     def _where(self, task: dict[str, Any]) -> dict[str, Any]:
         if not task["node"]:

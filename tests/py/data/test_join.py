@@ -171,3 +171,22 @@ def test_unique():
     ds = sd.from_blocks([pa.table({"v": v}) for v in ([1.0, math.nan, None], [math.nan, 1.0, 2.0], [None, 2.0, -0.0], [0.0])])
     assert repr(ds.unique("v")) == "[1.0, nan, None, 2.0, -0.0]"
     assert repr(ds.unique("v", ignore_nulls=True)) == "[1.0, nan, 2.0, -0.0]"
+
+
+@pytest.mark.parametrize("how", ["inner", "left_outer", "right_outer", "full_outer", "left_semi", "left_anti", "right_semi", "right_anti"])
+def test_a_side_without_rows(how):
+    """It has columns, however it came to have no rows; a side that has no columns lacks its key."""
+    some = sd.from_arrow(pa.table({"k": [2, 3, 4], "b": [5, 6, 7]}))
+    none = sd.from_arrow(pa.table({"k": [1, 2], "a": [1, 2]}))
+    for empty in (none.limit(0), none.filter(lambda r: False), none.limit(0).sort("k")):
+        kept = {"right_outer", "full_outer", "right_anti"}
+        assert empty.join(some, how, 2, on=("k",)).count() == (3 if how in kept else 0)
+        assert some.join(empty, how, 2, on=("k",)).count() == (3 if how in {"left_outer", "full_outer", "left_anti"} else 0)
+    unknown = sd.from_items([])
+    if how.endswith("_outer"):
+        left, right = (unknown, some) if how == "right_outer" else (some, unknown)
+        with pytest.raises(KeyError, match="dataset has no rows and no columns, so the key column 'k' is not there"):
+            left.join(right, how, 2, on=("k",)).take_all()
+    else:
+        assert some.join(unknown, how, 2, on=("k",)).count() == (3 if how == "left_anti" else 0)
+        assert unknown.join(some, how, 2, on=("k",)).count() == (3 if how == "right_anti" else 0)

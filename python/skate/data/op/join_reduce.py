@@ -25,8 +25,23 @@ class JoinReduce(Operator):
             sides[part.side].extend(found if part.rows else [rb.slice(0, 0) for rb in found[:1]])
         if sides[0] and sides[1]:
             made = iter([joining.joined(params["join"], *(unify.merge(s) for s in sides))])
-            return stage.cut(made, task.target, task.cap, _skate.BlockOut) if params["last"] else made
-        return iter(())
+        else:
+            made = iter(_of_one_side(params["join"], sides))
+        return stage.cut(made, task.target, task.cap, _skate.BlockOut) if params["last"] else made
+
+
+def _of_one_side(join: Any, sides: tuple[list[Any], list[Any]]) -> list[Any]:
+    """Of what has no partner, since the other side has no rows and its columns are not known: nobody has seen any. MissingColumn where these are wanted."""
+    for side, other, name in ((0, 1, "left"), (1, 0, "right")):
+        if not any(rb.num_rows for rb in sides[side]):
+            continue
+        if join.kind == f"{name}_anti":
+            return [unify.merge(sides[side])]
+        if join.kind in ("full_outer", f"{name}_outer"):
+            raise unify.MissingColumn(
+                f"join: the {('left', 'right')[other]} dataset has no rows and no columns, so the key column {join.on[other][0]!r} is not there"
+            )
+    return []
 
 
 operator = JoinReduce()
