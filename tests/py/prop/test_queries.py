@@ -1,0 +1,289 @@
+"""Random queries over exchanges (sort, groupby, distinct, join, random_shuffle, repartition, in chains with filters, maps and limits) over random tables with nulls and NaN, of random block
+sizes, under random memory limits and with workers killed: the rows, and where the documents say it their order, are those of a plain evaluation over lists of dicts.
+
+The plain evaluation knows of no block, partition or hash: it is written from the rules in docs/design/kernels.md and docs/design/data_api.md.
+"""
+
+import functools
+import math
+import os
+import random
+import tempfile
+
+import pyarrow as pa
+import pytest
+import skate
+import skate.data as sd
+from cases import case
+from rounds import campaign, rounds, seed
+from skate.data.aggregate import AbsMax, Count, CountDistinct, Max, Mean, Min, Sum
+
+KINDS = {
+    "int64": (pa.int64(), lambda r: r.randrange(-6, 7)),
+    "int32": (pa.int32(), lambda r: r.choice([0, 1, -(2**31), 2**31 - 1])),
+    "float64": (pa.float64(), lambda r: r.choice([0.0, -0.0, 1.5, -3.25, math.nan, math.inf, r.uniform(-2, 2)])),
+    "bool": (pa.bool_(), lambda r: r.random() < 0.5),
+    "string": (pa.string(), lambda r: r.choice(["", "a", "a\0", "ab", "zz", "the same beginning " + str(r.randrange(9)), "ä"])),
+    "date": (pa.date32(), lambda r: r.randrange(18_000, 18_009)),
+}
+VALUES = {"v": (pa.int64(), lambda r: r.randrange(-1000, 1000)), "f": (pa.float64(), lambda r: r.choice([math.nan, r.uniform(-9, 9)]))}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def engine():
+    skate.shutdown()
+    skate.init(num_cpus=2, object_store_memory=256 << 20, _system_config={"preload": "numpy,pyarrow,pytest"})
+    yield
+    skate.shutdown()
+
+
+# ---- the plain evaluation
+
+
+@functools.total_ordering
+class Down:
+    """A value in descending order."""
+
+    def __init__(self, v):
+        self.v = v
+
+    def __eq__(self, other):
+        return self.v == other.v
+
+    def __lt__(self, other):
+        return other.v < self.v
+
+
+def cell(v, descending=False):
+    """What a key is sorted by: values, then NaN, then nulls, in either direction."""
+    if v is None:
+        return (2,)
+    if v != v:
+        return (1,)
+    v = v.encode() if isinstance(v, str) else v
+    return (0, Down(v) if descending else v)
+
+
+def same(v):
+    """A key as a dict may have it: NaN is one value, -0.0 is 0.0."""
+    return "NaN" if isinstance(v, float) and v != v else v + 0.0 if isinstance(v, float) else v
+
+
+def missing(v):
+    return v is None or (isinstance(v, float) and math.isnan(v))
+
+
+def in_order(rows, keys, directions):
+    return sorted(rows, key=lambda row: [cell(row[k], d) for k, d in zip(keys, directions, strict=True)])
+
+
+def groups(rows, keys):
+    out = {}
+    for row in rows:
+        out.setdefault(tuple(same(row[k]) for k in keys), []).append(row)
+    return in_order([({k: g[0][k] for k in keys} | {"": g}) for g in out.values()], keys, [False] * len(keys))
+
+
+def total(values):
+    if any(isinstance(v, float) and math.isinf(v) for v in values):
+        return sum(values)
+    return math.fsum(values) if any(isinstance(v, float) for v in values) else sum(values)
+
+
+AGGREGATES = {
+    "count": (lambda c: Count(), lambda c, g: len(g), lambda c: "count()"),
+    "sum": (Sum, lambda c, g: total(g) if (g := present(c, g)) else None, lambda c: f"sum({c})"),
+    "min": (Min, lambda c, g: min(present(c, g), default=None), lambda c: f"min({c})"),
+    "max": (Max, lambda c, g: max(present(c, g), default=None), lambda c: f"max({c})"),
+    "mean": (Mean, lambda c, g: total(g) / len(g) if (g := present(c, g)) else None, lambda c: f"mean({c})"),
+    "absmax": (AbsMax, lambda c, g: max(map(abs, present(c, g)), default=None), lambda c: f"abs_max({c})"),
+    "distinct": (CountDistinct, lambda c, g: len({same(v) for v in present(c, g)}), lambda c: f"count_distinct({c})"),
+}
+
+
+def present(column, rows):
+    return [row[column] for row in rows if not missing(row[column])]
+
+
+def joined(left, right, how, key):
+    """Every pair of rows with equal keys; null meets nothing, NaN meets NaN. What has no partner, with nulls beside it, where the kind keeps it."""
+    by, met, out = {}, set(), []
+    for i, row in enumerate(right):
+        if row[key] is not None:
+            by.setdefault(same(row[key]), []).append(i)
+    names = [k for k in right[0] if k != key] if right else []
+    for row in left:
+        found = by.get(same(row[key]), []) if row[key] is not None else []
+        met.update(found)
+        if how == "left_semi" or how == "left_anti":
+            if bool(found) == (how == "left_semi"):
+                out.append(row)
+            continue
+        out += [row | {k: right[i][k] for k in names} for i in found]
+        if not found and how in ("left_outer", "full_outer"):
+            out.append(row | dict.fromkeys(names))
+    if how in ("right_outer", "full_outer"):
+        others = [k for k in left[0] if k != key] if left else []
+        out += [dict.fromkeys(others) | row for i, row in enumerate(right) if i not in met]
+    return out
+
+
+# ---- random tables and queries
+
+
+def a_table(rng, keys, prefix, n):
+    cols = {k: pa.array([None if rng.random() < 0.15 else KINDS[t][1](rng) for _ in range(n)], KINDS[t][0]) for k, t in keys.items()}
+    for name, (t, make) in VALUES.items():
+        cols[prefix + name] = pa.array([None if rng.random() < 0.1 else make(rng) for _ in range(n)], t)
+    cols[prefix + "row"] = pa.array(range(n), pa.int64())
+    return pa.table(cols)
+
+
+def dataset(rng, table):
+    """The table in random pieces, some of them empty, in blocks of a random size, under a random limit of memory."""
+    at = sorted(rng.randrange(table.num_rows + 1) for _ in range(rng.randrange(7)))
+    pieces = [table.slice(a, b - a) for a, b in zip([0, *at], [*at, table.num_rows], strict=True)]
+    ds = sd.from_arrow(pieces)
+    ds.context.target_max_block_size = rng.choice([600, 5_000, 1 << 20])
+    ds.context.target_min_block_size = 0
+    if rng.random() < 0.3:
+        ds.context.execution_options.resource_limits = sd.ExecutionResources(object_store_memory=rng.choice([30_000, 300_000]))
+    return ds
+
+
+def killer(folder, name, b):
+    """Ends its worker in one batch of seven, once."""
+    if b.num_rows and sum(b["row"].to_pylist()) % 7 == 0:
+        mark = os.path.join(folder, f"{name}-{b['row'][0]}")
+        try:
+            os.close(os.open(mark, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return b
+        os.kill(os.getpid(), 9)
+    return b
+
+
+class Query:
+    """A dataset, the rows that it should have, what was done to it in words, and whether the order of the rows is known."""
+
+    def __init__(self, rng, folder):
+        self.rng, self.folder, self.said = rng, folder, []
+        self.keys = {f"k{i}": rng.choice(list(KINDS)) for i in range(rng.randrange(1, 4))}
+        table = a_table(rng, self.keys, "", rng.choice([0, 1, 2, 40, 300, 2000]))
+        self.ds, self.rows, self.names = dataset(rng, table), table.to_pylist(), table.column_names
+        self.ordered, self.has_row = True, True
+
+    def some_keys(self):
+        return self.rng.sample([k for k in self.names if k in self.keys] or self.names[:1], 1)
+
+    def sort(self):
+        keys = self.rng.sample(self.names, self.rng.randrange(1, min(3, len(self.names)) + 1))
+        directions = [self.rng.random() < 0.5 for _ in keys]
+        if not self.ordered:  # so that it is known from here on
+            rest = [n for n in self.names if n not in keys]
+            keys, directions = keys + rest, directions + [False] * len(rest)
+        self.ds, self.rows, self.ordered = self.ds.sort(keys, descending=directions), in_order(self.rows, keys, directions), True
+        return f"sort({keys}, {directions})"
+
+    def group(self):
+        keys = self.rng.sample(
+            [k for k in self.names if k in self.keys], self.rng.randrange(1, len([k for k in self.names if k in self.keys]) + 1)
+        )
+        numbers = [n for n in self.names if n[-1] in "vf" or n == "row"]
+        aggs = (
+            [(self.rng.choice(list(AGGREGATES)), self.rng.choice(numbers)) for _ in range(self.rng.randrange(1, 4))]
+            if numbers
+            else [("count", "")]
+        )
+        aggs = [a for i, a in enumerate(aggs) if AGGREGATES[a[0]][2](a[1]) not in [AGGREGATES[b[0]][2](b[1]) for b in aggs[:i]]]
+        rows = []
+        for g in groups(self.rows, keys):
+            rows.append({k: g[k] for k in keys} | {AGGREGATES[a][2](c): AGGREGATES[a][1](c, g[""]) for a, c in aggs})
+        self.ds = self.ds.groupby(keys if len(keys) > 1 else keys[0]).aggregate(*[AGGREGATES[a][0](c) for a, c in aggs])
+        self.rows, self.ordered, self.has_row = rows, True, False
+        self.names = keys + [AGGREGATES[a][2](c) for a, c in aggs]
+        self.keys = {k: self.keys[k] for k in keys}
+        return f"groupby({keys}).aggregate({aggs})"
+
+    def join(self):
+        key = self.rng.choice([k for k in self.names if k in self.keys])
+        other = a_table(self.rng, {key: self.keys[key]}, f"r{len(self.said)}", self.rng.choice([1, 5, 60]))
+        how = self.rng.choice(["inner", "left_outer", "right_outer", "full_outer", "left_semi", "left_anti"])
+        right = dataset(self.rng, other)
+        self.ds = self.ds.join(right, how, self.rng.choice([1, 3, 8]), on=(key,))
+        self.rows, self.ordered, self.has_row = joined(self.rows, other.to_pylist(), how, key), False, False
+        if not how.startswith("left_s") and how != "left_anti":
+            self.names = self.names + [n for n in other.column_names if n != key]
+        self.rows = [{n: row.get(n) for n in self.names} for row in self.rows]
+        return f"join({how}, {key})"
+
+    def shuffle(self):
+        self.ds, self.ordered = self.ds.random_shuffle(seed=self.rng.randrange(99)), False
+        return "random_shuffle"
+
+    def repartition(self):
+        n = self.rng.choice([1, 2, 7])
+        self.ds, self.ordered = self.ds.repartition(n, shuffle=True), False
+        return f"repartition({n}, shuffle=True)"
+
+    def filter(self):
+        column = self.rng.choice(self.names)
+        self.ds = self.ds.filter(functools.partial(is_there, column))
+        self.rows = [row for row in self.rows if is_there(column, row)]
+        return f"filter({column})"
+
+    def limit(self):
+        if not self.ordered:
+            return self.sort()
+        n = self.rng.choice([0, 1, 5, 100])
+        self.ds, self.rows = self.ds.limit(n), self.rows[:n]
+        return f"limit({n})"
+
+    def kill(self):
+        if not self.has_row or not self.rows:  # a function that has seen no rows has no columns
+            return "-"
+        at = len(self.said)
+        self.ds = self.ds.map_batches(
+            functools.partial(killer, self.folder, f"{at}-{self.rng.random()}"), batch_format="pyarrow", batch_size=None
+        )
+        return "kill"
+
+    def step(self, names):
+        self.said.append(getattr(self, self.rng.choice(names))())
+
+
+def is_there(column, row):
+    return row[column] is not None
+
+
+def text(row):
+    """A row as it is compared: its columns by name, floats to 12 digits, since sums may be rounded once more."""
+    return [(k, f"{v + 0.0:.11e}" if isinstance(v, float) else v) for k, v in sorted(row.items())]
+
+
+STEPS = ["sort", "group", "join", "shuffle", "repartition", "filter", "limit"]
+
+
+@campaign(240)
+def test_random_queries(tmp_path):
+    top = random.Random(seed())
+    for i in range(rounds(25)):
+        number = top.randrange(1 << 30)
+        rng = random.Random(number)
+        with tempfile.TemporaryDirectory(dir=tmp_path) as folder:
+            q = Query(rng, folder)
+            with case(i, f"Random({number})", q.said, q.keys):
+                if rng.random() < 0.2:
+                    q.step(["kill"])
+                for _ in range(rng.randrange(1, 4)):
+                    q.step(
+                        [
+                            s
+                            for s in STEPS
+                            if s in ("sort", "filter", "limit", "shuffle", "repartition") or any(k in q.names for k in q.keys)
+                        ]
+                    )
+                got, want = [text(r) for r in q.ds.take_all()], [text(r) for r in q.rows]
+                if not q.ordered:
+                    got, want = sorted(got, key=repr), sorted(want, key=repr)
+                assert got == want
