@@ -61,7 +61,7 @@ SKATE_TASK(map) { /* job, plan -> a block in order for each range, ack */
             *bounds = tool_scratch(2, (size_t)ranges * KEY + (ranges + 1) * sizeof(size_t) + 8);
     size_t *start = (size_t *)(void *)(bounds + ((size_t)ranges * KEY + 7) / 8 * 8);
     for (uint32_t r = 1; r < ranges; r++) memcpy(bounds + (r - 1) * KEY, p->keys + (r * parts_of(p) - 1) * KEY, KEY);
-    if (files_read(j.range.url, j.range.at, in, j.range.n * SIZE)) return skate_fail(t, "%s", files_error());
+    if (files_read(&(struct files_range){j.range.url, j.range.at, in, j.range.n * SIZE}, 1)) return skate_fail(t, "%s", files_error());
     int rc = skate_records_partition(FORMAT, in, j.range.n, bounds, ranges - 1, parts, start);
     for (uint32_t r = 0; r < ranges && !rc; r++) {
         size_t n = range_finished(p, r) ? 0 : start[r + 1] - start[r];

@@ -32,9 +32,13 @@ int files_size(const char *url, uint64_t *bytes, uint64_t *version) {
     const struct files_ops *o = ops_of(url);
     return o ? o->size(url, bytes, version) : -1;
 }
-int files_read(const char *url, uint64_t at, void *to, size_t n) {
-    const struct files_ops *o = ops_of(url);
-    return o ? o->read(url, at, to, n) : -1;
+int files_read(const struct files_range *r, size_t n) {
+    for (size_t i = 0, k; i < n; i += k) { /* those of one kind together */
+        const struct files_ops *o = ops_of(r[i].url);
+        for (k = 1; i + k < n && ops_of(r[i + k].url) == o; k++) continue;
+        if (!o || o->read(r + i, k)) return -1;
+    }
+    return 0;
 }
 int files_create(const char *url, struct files_out **out) {
     const struct files_ops *o = ops_of(url);

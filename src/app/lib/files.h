@@ -9,10 +9,16 @@
 #include <stdint.h>
 
 struct files_out;
+struct files_range { /* n bytes from `at` on, to memory */
+    const char *url;
+    uint64_t at;
+    void *to;
+    size_t n;
+};
 struct files_ops { /* files_local.c, files_s3.c */
     const char *scheme;
     int (*size)(const char *url, uint64_t *bytes, uint64_t *version);
-    int (*read)(const char *url, uint64_t at, void *to, size_t n);
+    int (*read)(const struct files_range *r, size_t n);
     int (*create)(const char *url, struct files_out **out);
     int (*write)(struct files_out *o, const void *from, size_t n);
     int (*commit)(struct files_out *o); /* and frees */
@@ -26,7 +32,7 @@ extern const struct files_ops files_local, files_s3;
 
 /* version: another number when the file was written again (as far as one can see). */
 int files_size(const char *url, uint64_t *bytes, uint64_t *version);
-int files_read(const char *url, uint64_t at, void *to, size_t n); /* all n bytes, or an error */
+int files_read(const struct files_range *r, size_t n); /* all of n ranges, or an error; several at a time where that is faster */
 int files_create(const char *url, struct files_out **out);
 static inline int files_write(struct files_out *o, const void *from, size_t n) { return o->ops->write(o, from, n); }
 static inline int files_commit(struct files_out *o) { return o->ops->commit(o); }

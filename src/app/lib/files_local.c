@@ -30,14 +30,17 @@ static int size(const char *path, uint64_t *bytes, uint64_t *version) {
     return 0;
 }
 
-static int read_(const char *path, uint64_t at, void *to, size_t n) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return failed(path);
-    int rc = tool_read(fd, to, n, at), error = errno;
-    close(fd);
-    errno = error;
-    if (rc && !error) return files_fail("%s: it ends before byte %llu: it became shorter", path, (unsigned long long)(at + n));
-    return rc ? failed(path) : 0;
+static int read_(const struct files_range *r, size_t n) {
+    for (; n; n--, r++) {
+        int fd = open(r->url, O_RDONLY | O_CLOEXEC);
+        if (fd < 0) return failed(r->url);
+        int rc = tool_read(fd, r->to, r->n, r->at), error = errno;
+        close(fd);
+        errno = error;
+        if (rc && !error) return files_fail("%s: it ends before byte %llu: it became shorter", r->url, (unsigned long long)(r->at + r->n));
+        if (rc) return failed(r->url);
+    }
+    return 0;
 }
 
 static int create(const char *path, struct files_out **out) {

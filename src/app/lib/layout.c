@@ -49,12 +49,15 @@ void layout_make(struct layout *l, const char *out, char **url, uint32_t n, uint
 
 uint8_t *layout_sample(const struct layout *l, size_t *records) {
     uint8_t *sample = tool_need(malloc((size_t)SAMPLES * RUN * SIZE));
+    struct files_range r[SAMPLES];
+    size_t n = l->maps ? (size_t)tool_clamp(l->bytes / SIZE / RUN + 1, 1, SAMPLES) : 0;
     *records = 0;
-    for (uint64_t i = 0; i < (l->maps ? SAMPLES : 0); i++) {
-        const struct layout_range *m = &l->map[i * l->maps / SAMPLES];
-        uint64_t n = m->n < RUN ? m->n : RUN, at = tool_hash(0, &i, sizeof i) % (m->n - n + 1);
-        if (files_read(m->url, m->at + at * SIZE, sample + *records * SIZE, n * SIZE)) tool_die("%s", files_error());
-        *records += n;
+    for (uint64_t i = 0; i < n; i++) {
+        const struct layout_range *m = &l->map[i * l->maps / n];
+        uint64_t k = m->n < RUN ? m->n : RUN, at = tool_hash(0, &i, sizeof i) % (m->n - k + 1);
+        r[i] = (struct files_range){m->url, m->at + at * SIZE, sample + *records * SIZE, k * SIZE};
+        *records += k;
     }
+    if (files_read(r, n)) tool_die("%s", files_error());
     return sample;
 }
