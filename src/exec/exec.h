@@ -39,7 +39,7 @@ enum { SK_TASK_NOTE = 0x4e544b53 };
 enum sk_pack_kind {
     /* Part i is of partition first + i; one without rows has no bytes. A task whose output has no rows gives one part that is an empty block, for its columns. */
     SK_PACK_PARTS = 1,
-    /* Rows in the order of the keys, cut into pages (blocks) of about 64 KiB; no parts are listed. A run without rows has one page, an empty block. */
+    /* Rows in the order of the keys, cut into pages (blocks) of about 32 KiB; no parts are listed. A run without rows has one page, an empty block. */
     SK_PACK_RUN,
     /* Of the run that the task yields next: a block with the key columns of each page's first row, and the page's rows, offset and length. */
     SK_PACK_SAMPLE,

@@ -1,10 +1,10 @@
 /* run.c - the map of a sort: a batch becomes a run of pages in the order of the keys, and a sample of where pages begin.
  *
- * A page is a block of about 64 KiB (of small runs less, so that a run can be cut in a few hundred places), which a reduce reads whole: what is read of a run
+ * A page is a block of about 32 KiB (of small runs less, so that a run can be cut in a few hundred places), which a reduce reads whole: what is read of a run
  * beyond a partition is less than two pages. */
 #include "shuffle/work_int.h"
 
-#define PAGE_MOST (64u << 10)
+#define PAGE_MOST (32u << 10)
 #define PAGE_LEAST (16u << 10)
 #define PAGES_WANTED 256u
 
