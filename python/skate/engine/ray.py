@@ -21,6 +21,7 @@ from skate.engine import worker
 OLDEST = (2, 50)
 PATIENCE_S = 10.0  # for what answers at once where all is well
 CONNECT_S = 8.0  # for a cluster and all its nodes together, so that an error is there within 10 s
+NO_VALUE = -1  # in the place of a size; a value may have no bytes
 SPILLS = 1 << 62  # Ray writes what does not fit to disk, as much as there is
 
 
@@ -38,13 +39,13 @@ def _args(inline: list[Any], refs: tuple[Any, ...]) -> list[Any]:
 
 
 def _stream(job: bytes, task: dict[str, Any], definition: bytes, inline: list[Any], *refs: Any) -> Any:
-    """Yields (note, node, size of what comes next, seconds since the start) and (kind, buffer) in turn; the last is a note."""
+    """Yields (note, node, size of what comes next, seconds since the start) and (kind, buffer) in turn; behind the last note comes NO_VALUE."""
     worker.begin(job)
     node, start = _node(), time.perf_counter()
     for values in worker.stream(task, definition, _args(inline, refs)):
         for i, (kind, data) in enumerate(values):
             if kind == worker.NOTE:
-                size = memoryview(values[i + 1][1]).nbytes if i + 1 < len(values) else 0
+                size = memoryview(values[i + 1][1]).nbytes if i + 1 < len(values) else NO_VALUE
                 yield bytes(data), node, size, time.perf_counter() - start
             else:
                 yield kind, PickleBuffer(data)
@@ -408,7 +409,7 @@ class Ray:
                 else:
                     note, node, r.size, r.seconds = self._ray.get(ref, timeout=PATIENCE_S)
                     r.node = self._number(node)
-                    r.turn = "value" if r.size else "note"
+                    r.turn = "note" if r.size == NO_VALUE else "value"
                     self._tell(r, "yielded", (None, worker.NOTE, note))
         except StopIteration:
             try:
