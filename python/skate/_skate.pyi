@@ -196,6 +196,18 @@ class Work:
     def __iter__(self) -> Work: ...
     def __next__(self) -> BlockOut: ...
 
+def join(
+    kind: str,
+    sides: tuple[list[Any], list[Any], list[Any], list[Any]],
+    shape: Any,
+    picks: list[tuple[int, int]],
+    alone: list[tuple[int, int]],
+    rows: int,
+    /,
+) -> Iterator[Any]:
+    """Batches of at most so many rows. sides: batches, of one schema each, of the left and the right side, and of their keys, which have one type on both. picks: (side, column) of
+    each column of the result, whose schema is that of the batch `shape`; alone: the same of rows that have no left row."""
+
 def exchange_what(
     kind: str,
     *,

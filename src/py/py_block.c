@@ -49,8 +49,7 @@ size_t py_blockout_note(PyObject *out, struct sk_block_sizes size, union py_bloc
     return sizeof note->block;
 }
 
-/* Tuple of the two capsules (a reference that keeps both structs) and what is in them. */
-static PyObject *capsules_of(struct py_state *st, PyObject *batch, struct ArrowSchema **schema, struct ArrowArray **array) {
+PyObject *py_batch_structs(struct py_state *st, PyObject *batch, struct ArrowSchema **schema, struct ArrowArray **array) {
     PyObject *two = PyObject_CallMethodNoArgs(batch, st->s_arrow_c_array);
     if (!two) return NULL;
     if (!PyTuple_CheckExact(two) || PyTuple_GET_SIZE(two) != 2 ||
@@ -70,7 +69,7 @@ static int plan_batch(struct py_state *st, struct blockout *o) {
     struct ArrowArray *array;
     uint64_t size;
     if (o->plan) return 0;
-    if (!o->two && !(o->two = capsules_of(st, o->batch, &schema, &array))) return -1;
+    if (!o->two && !(o->two = py_batch_structs(st, o->batch, &schema, &array))) return -1;
     schema = PyCapsule_GetPointer(PyTuple_GET_ITEM(o->two, 0), "arrow_schema");
     array = PyCapsule_GetPointer(PyTuple_GET_ITEM(o->two, 1), "arrow_array");
     sk_rc rc = sk_block_measure(schema, array, &o->plan, &size, &err);
@@ -264,6 +263,16 @@ static PyObject *batch_of(struct py_state *st, PyObject *buf) {
     }
     Py_XDECREF(buf);
     return r;
+}
+
+PyObject *py_batch_of_plan(struct py_state *st, const struct sk_block_plan *plan, uint64_t size) {
+    uint8_t *p;
+    PyObject *buf = own_buf(st, (size_t)size, &p);
+    if (!buf) return NULL;
+    PY_DROP(st)
+    sk_block_write(plan, p);
+    PY_TAKE(st)
+    return batch_of(st, buf);
 }
 
 PyObject *py_block_decode(struct py_state *st, const struct sk_view *v, struct py_keep *k) {

@@ -78,8 +78,8 @@ struct py_state {
     PyObject *module;
     PyTypeObject *room_type, *own_type;
     uint32_t n_rooms; /* living: while there is none no array is looked at */
-    PyTypeObject *ref_type, *gen_type, *buf_type, *template_type, *token_type, *blockout_type, *work_type, *plan_type, *exec_type,
-        *front_iter_type;
+    PyTypeObject *ref_type, *gen_type, *buf_type, *template_type, *token_type, *blockout_type, *work_type, *join_type, *plan_type,
+        *exec_type, *front_iter_type;
     struct py_ref *free_refs;
     uint32_t n_free_refs;
 #define X(n) PyObject *hook_##n;
@@ -291,9 +291,10 @@ int py_block_types(PyObject *module, struct py_state *st);
 PyObject *py_pack_decode(struct py_state *st, const struct sk_view *v, struct py_keep *k); /* its bytes, or those of a part of it */
 extern PyMethodDef py_block_methods[];
 
-/* ---- py_work.c */
+/* ---- py_work.c, py_join.c */
 int py_work_types(PyObject *module, struct py_state *st);
-extern PyMethodDef py_work_methods[];
+int py_join_types(PyObject *module, struct py_state *st);
+extern PyMethodDef py_work_methods[], py_join_methods[];
 
 extern PyMethodDef py_joblog_methods[];
 

@@ -22,6 +22,10 @@ _Static_assert(SK_PACK_PARTS_MAX >= SK_VALUE_PARTS_MAX && SK_PACK_CUTS_MAX >= SK
 /* py_block.c */
 size_t py_blockout_note(PyObject *out, struct sk_block_sizes size, union py_block_note *note); /* its length */
 PyObject *py_blockout_new(struct py_state *st, struct sk_value *value, PyObject *owner);       /* takes the value, also when it fails */
+/* Tuple of two capsules, a reference that keeps both structs, and what is in them. */
+PyObject *py_batch_structs(struct py_state *st, PyObject *batch, struct ArrowSchema **schema, struct ArrowArray **array);
+/* The batch of a plan, in memory of this process. */
+PyObject *py_batch_of_plan(struct py_state *st, const struct sk_block_plan *plan, uint64_t size);
 PyObject *py_block_of(struct py_state *st, PyObject *owner, const uint8_t *p, size_t n); /* a RecordBatch over a block in owner's bytes */
 
 #endif

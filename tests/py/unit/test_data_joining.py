@@ -8,9 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rounds import examples
 from skate.data import joins
-from skate.data.joining import joined
+from skate.data.joining import joined as batches_of
+from skate.data.values.unify import merge
 
 KINDS = list(joins.KINDS)
+
+
+def joined(join, left, right, target=1 << 20):
+    """Of one batch a side."""
+    return merge(list(batches_of(join, [left], [right], target)))
+
+
 KEYS = st.sampled_from([None, math.nan, 0.0, -0.0, 1.0, 2.5])
 TEXTS = st.sampled_from([None, "", "a", "b"])
 SIDE = st.lists(st.tuples(KEYS, TEXTS, st.integers(0, 99)), max_size=12)
@@ -50,12 +58,13 @@ def same(v):
 
 @pytest.mark.parametrize("kind", KINDS)
 @examples(40)
-@given(SIDE, SIDE, st.sampled_from([1, 2]))
-def test_every_kind(kind, left, right, n):
+@given(SIDE, SIDE, st.sampled_from([1, 2]), st.integers(0, 12), st.sampled_from([1, 1 << 20]))
+def test_every_kind(kind, left, right, n, cut, target):
     left, right = [(*r[:2], i) for i, r in enumerate(left)], [(*r[:2], 100 + i) for i, r in enumerate(right)]  # rows that can be told apart
     on = ["k", "t"][:n]
     join = joins.check(kind, on, ["q", "r"][:n], (None, None))
-    got = joined(join, batch(left, ["k", "t", "x"]), batch(right, ["q", "r", "y"]))
+    a, b = batch(left, ["k", "t", "x"]), batch(right, ["q", "r", "y"])
+    got = merge(list(batches_of(join, [a[:cut], a[cut:]], [b[:0], b], target)))
     want = []
     for a, b in by_hand(kind, left, right, n):
         row = dict.fromkeys(got.schema.names)

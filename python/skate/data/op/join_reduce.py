@@ -24,7 +24,7 @@ class JoinReduce(Operator):
             found = _skate.blocks(part.blocks)
             sides[part.side].extend(found if part.rows else [rb.slice(0, 0) for rb in found[:1]])
         if sides[0] and sides[1]:
-            made = iter([joining.joined(params["join"], *(unify.merge(s) for s in sides))])
+            made = joining.joined(params["join"], *sides, task.target)
         else:
             made = iter(_of_one_side(params["join"], sides))
         return stage.cut(made, task.target, task.cap, _skate.BlockOut) if params["last"] else made

@@ -1,0 +1,201 @@
+/* py_join.c - _skate.join: the rows of two sides whose keys are equal, as an iterator of batches (kernel.h: sk_join).
+ *
+ * Four lists of batches are the sides of the result: left, right, and the keys of both, in one type each. A column of the result is picked from one of them; where
+ * a left row is missing, from another one, if the caller wants so (the key of a full join). */
+#include "kernel/kernel.h"
+#include "py/py_work.h"
+
+enum { SIDES = 4, LEFT = 0, RIGHT = 1, LEFT_KEYS = 2, RIGHT_KEYS = 3 };
+
+struct join {
+    PyObject_HEAD PyObject *keep; /* the capsules that the batches are in */
+    const struct ArrowArray **arrays[SIDES];
+    struct sk_keys **keys[2];
+    struct sk_block_side side[SIDES];
+    const struct ArrowSchema *schema; /* of the result */
+    struct sk_block_pick *picks[2];   /* where there is a left row; where there is none */
+    struct sk_join *join;
+    struct sk_place *left, *right; /* [cap], of which [at, n) are not given out yet */
+    uint64_t cap, at, n;
+    bool busy;
+};
+
+static struct join *join_of(PyObject *o) { return (struct join *)(void *)o; }
+
+static void join_dealloc(PyObject *o) {
+    struct join *j = join_of(o);
+    PyTypeObject *type = Py_TYPE(o);
+    sk_join_destroy(j->join);
+    for (uint32_t s = 0; s < 2; s++) {
+        for (uint32_t i = 0; j->keys[s] && i < j->side[LEFT_KEYS + s].n; i++) sk_keys_destroy(j->keys[s][i]);
+        sk_free(j->keys[s]);
+        sk_free(j->picks[s]);
+    }
+    for (uint32_t s = 0; s < SIDES; s++) sk_free(j->arrays[s]);
+    sk_free(j->left);
+    sk_free(j->right);
+    Py_XDECREF(j->keep);
+    type->tp_free(o);
+    Py_DECREF(type);
+}
+
+/* The structs of a batch, which `keep` holds from now on. */
+static int kept(struct py_state *st, struct join *j, PyObject *batch, const struct ArrowSchema **schema, const struct ArrowArray **array) {
+    struct ArrowSchema *s;
+    struct ArrowArray *a;
+    PyObject *two = py_batch_structs(st, batch, &s, &a);
+    int r = two ? PyList_Append(j->keep, two) : -1;
+    Py_XDECREF(two);
+    if (r == 0) {
+        *schema = s;
+        *array = a;
+    }
+    return r;
+}
+
+/* The batches of a side; of keys also their keys: all columns, ascending. */
+static int open_side(struct py_state *st, struct join *j, uint32_t s, PyObject *batches) {
+    PY_ERR(err);
+    uint32_t n = (uint32_t)PyList_GET_SIZE(batches);
+    bool is_key = s >= LEFT_KEYS;
+    j->arrays[s] = sk_calloc(SK_TAG_PY, (n + 1) * sizeof *j->arrays[s]);
+    if (is_key) j->keys[s - LEFT_KEYS] = sk_calloc(SK_TAG_PY, (n + 1) * sizeof *j->keys[0]);
+    if (!j->arrays[s] || (is_key && !j->keys[s - LEFT_KEYS])) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    j->side[s] = (struct sk_block_side){.arrays = j->arrays[s], .n = n};
+    for (uint32_t i = 0; i < n; i++) {
+        const struct ArrowSchema *schema = NULL;
+        if (kept(st, j, PyList_GET_ITEM(batches, i), &schema, &j->arrays[s][i]) < 0) return -1;
+        if (!is_key) continue;
+        struct sk_key *key = sk_calloc(SK_TAG_PY, (size_t)(schema->n_children + 1) * sizeof *key);
+        if (!key) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        for (int64_t k = 0; k < schema->n_children; k++) key[k].column = (uint32_t)k;
+        sk_rc rc = sk_keys_create(schema, j->arrays[s][i], key, (uint32_t)schema->n_children, &j->keys[s - LEFT_KEYS][i], &err);
+        sk_free(key);
+        if (rc != SK_OK) {
+            py_raise(st, rc, &err);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* [(side, column)], one a column of the result. */
+static struct sk_block_pick *picks_of(const struct join *j, PyObject *given) {
+    int64_t n = j->schema->n_children;
+    struct sk_block_pick *p = sk_calloc(SK_TAG_PY, (size_t)(n + 1) * sizeof *p);
+    if (!p) PyErr_NoMemory();
+    if (p && PyList_GET_SIZE(given) != n)
+        PyErr_Format(PyExc_ValueError, "join: %zd picks for %lld columns", PyList_GET_SIZE(given), (long long)n);
+    for (int64_t i = 0; !PyErr_Occurred() && i < n; i++) {
+        PyObject *row = PyList_GET_ITEM(given, i);
+        if (!PyTuple_Check(row)) PyErr_SetString(PyExc_TypeError, "join: a pick is (side, column)");
+        else if (PyArg_ParseTuple(row, "II:pick", &p[i].side, &p[i].column) && p[i].side >= SIDES)
+            PyErr_SetString(PyExc_ValueError, "join: a pick is of one of four sides");
+    }
+    if (!PyErr_Occurred()) return p;
+    sk_free(p);
+    return NULL;
+}
+
+static const char *const kinds[] = {"inner",     "left_outer", "right_outer", "full_outer",
+                                    "left_semi", "left_anti",  "right_semi",  "right_anti"}; /* of enum sk_join_kind */
+
+static PyObject *m_join(PyObject *module, PyObject *args) {
+    struct py_state *st = PyModule_GetState(module);
+    PyObject *side[SIDES], *shape, *picks, *alone;
+    const char *name;
+    unsigned long long rows;
+    const struct ArrowArray *unused;
+    PY_ERR(err);
+    if (!PyArg_ParseTuple(args, "s(O!O!O!O!)OO!O!K:join", &name, &PyList_Type, &side[LEFT], &PyList_Type, &side[RIGHT], &PyList_Type,
+                          &side[LEFT_KEYS], &PyList_Type, &side[RIGHT_KEYS], &shape, &PyList_Type, &picks, &PyList_Type, &alone, &rows))
+        return NULL;
+    uint32_t kind = 0;
+    while (kind < SK_COUNT(kinds) && strcmp(kinds[kind], name) != 0) kind++;
+    if (kind == SK_COUNT(kinds) || !rows) return PyErr_Format(PyExc_ValueError, "join: kind %s, %llu rows", name, rows);
+    if (py_ensure(st) < 0) return NULL;
+    struct join *j = join_of(st->join_type->tp_alloc(st->join_type, 0));
+    if (!j) return NULL;
+    j->cap = rows;
+    j->left = sk_alloc(SK_TAG_PY, rows * sizeof *j->left);
+    j->right = sk_alloc(SK_TAG_PY, rows * sizeof *j->right);
+    j->keep = j->left && j->right ? PyList_New(0) : PyErr_NoMemory();
+    bool fine = j->keep && kept(st, j, shape, &j->schema, &unused) == 0;
+    for (uint32_t s = 0; s < SIDES; s++) fine = fine && open_side(st, j, s, side[s]) == 0;
+    fine = fine && (j->picks[0] = picks_of(j, picks)) && (j->picks[1] = picks_of(j, alone));
+    if (fine) {
+        sk_rc rc;
+        PY_DROP(st)
+        rc = sk_join_create((const struct sk_keys *const *)j->keys[0], j->side[LEFT_KEYS].n, (const struct sk_keys *const *)j->keys[1],
+                            j->side[RIGHT_KEYS].n, (enum sk_join_kind)kind, &j->join, &err);
+        PY_TAKE(st)
+        if (rc == SK_OK) return (PyObject *)j;
+        py_raise(st, rc, &err);
+    }
+    Py_DECREF(j);
+    return NULL;
+}
+
+/* The plan of the next rows that are picked alike; NULL without an error: there are none. */
+static sk_rc plan_next(struct join *j, struct sk_block_plan **plan, uint64_t *size, struct sk_err *err) {
+    if (j->at == j->n) {
+        j->n = sk_join_next(j->join, j->left, j->right, j->cap);
+        j->at = 0;
+    }
+    *plan = NULL;
+    if (j->at == j->n) return SK_OK;
+    bool alone = j->left[j->at].run == SK_PLACE_NONE;
+    uint64_t to = j->at;
+    while (to < j->n && (j->left[to].run == SK_PLACE_NONE) == alone) to++;
+    for (uint32_t s = 0; s < SIDES; s++) j->side[s].places = (s == LEFT || s == LEFT_KEYS ? j->left : j->right) + j->at;
+    sk_rc rc = sk_block_measure_places(j->schema, j->side, SIDES, j->picks[alone], to - j->at, plan, size, err);
+    j->at = to;
+    return rc;
+}
+
+static PyObject *join_next(PyObject *o) {
+    struct join *j = join_of(o);
+    struct py_state *st = PyType_GetModuleState(Py_TYPE(o));
+    struct sk_block_plan *plan;
+    uint64_t size;
+    sk_rc rc;
+    PY_ERR(err);
+    if (j->busy) return PyErr_Format(PyExc_ValueError, "another thread is in this join");
+    j->busy = true;
+    PY_DROP(st)
+    rc = plan_next(j, &plan, &size, &err);
+    PY_TAKE(st)
+    j->busy = false;
+    if (rc != SK_OK) return py_raise(st, rc, &err);
+    if (!plan) return NULL;
+    PyObject *batch = py_batch_of_plan(st, plan, size);
+    sk_block_plan_free(plan);
+    return batch;
+}
+
+PyMethodDef py_join_methods[] = {
+    {"join", m_join, METH_VARARGS,
+     "join(kind, (left, right, left keys, right keys), shape, picks, picks without a left row, rows): batches of at most so many rows."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot join_slots[] = {
+    {Py_tp_dealloc, join_dealloc},
+    {Py_tp_iter, PyObject_SelfIter},
+    {Py_tp_iternext, join_next},
+    {Py_tp_doc, "The rows of a join, as batches."},
+    {0, NULL},
+};
+static PyType_Spec join_spec = {"skate._skate.Joined", sizeof(struct join), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                join_slots};
+
+int py_join_types(PyObject *module, struct py_state *st) {
+    st->join_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &join_spec, NULL);
+    return st->join_type ? PyModule_AddType(module, st->join_type) : -1;
+}
