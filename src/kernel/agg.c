@@ -17,8 +17,9 @@ static bool is_number(const char *f) { return f[1] ? f[0] == 'd' || !strncmp(f, 
 static bool is_extreme(enum sk_agg_kind k) { return k == SK_AGG_MIN || k == SK_AGG_MAX || k == SK_AGG_ABS_MAX; }
 
 static const char *kind_name(enum sk_agg_kind k) {
-    static const char *const names[] = {"count",       "sum",      "min",  "max",    "mean",           "std",           "abs_max",
-                                        "missing_pct", "zero_pct", "list", "unique", "count_distinct", "value_counter", "quantile"};
+    static const char *const names[] = {"count",           "sum",        "min",  "max",    "mean",           "std",           "abs_max",
+                                        "missing_pct",     "zero_pct",   "list", "unique", "count_distinct", "value_counter", "quantile",
+                                        "approx_quantile", "approx_topk"};
     return names[k];
 }
 

@@ -11,6 +11,8 @@
 
 struct sk_collect {
     struct sk_agg agg;
+    struct ArrowSchema column; /* as it comes; item is what is kept of it */
+    double *qs;
     char name[256];
     bool counted;                                                                                    /* not a list */
     struct ArrowSchema fields[3], *children[3], batch;                                               /* group, value, count */
@@ -57,7 +59,9 @@ static struct ArrowSchema list_of(const char *name, struct ArrowSchema *item, st
 }
 
 static void set_schemas(struct sk_collect *c, const struct ArrowSchema *column) {
+    c->column = *column;
     c->item = *column;
+    if (c->agg.kind == SK_AGG_APPROX_QUANTILES) c->item = (struct ArrowSchema){.format = "g"};
     c->item.name = "item";
     c->item.flags |= ARROW_FLAG_NULLABLE;
     c->number = (struct ArrowSchema){.format = "l", .name = "item"};
@@ -83,23 +87,31 @@ static void set_schemas(struct sk_collect *c, const struct ArrowSchema *column) 
 }
 
 const struct ArrowSchema *sk_collect_schema(const struct sk_collect *c, bool partial) {
-    if (partial && c->counted) return &c->of_pairs;
-    if (c->agg.kind == SK_AGG_LIST || c->agg.kind == SK_AGG_UNIQUE) return &c->list;
+    if ((partial && c->counted) || c->agg.kind == SK_AGG_TOP_K) return &c->of_pairs;
+    if (c->agg.kind == SK_AGG_LIST || c->agg.kind == SK_AGG_UNIQUE || c->agg.kind == SK_AGG_APPROX_QUANTILES) return &c->list;
     return c->agg.kind == SK_AGG_VALUE_COUNTER ? &c->counter : &c->number;
+}
+
+static sk_rc check(const struct sk_agg *agg, const struct ArrowSchema *column, struct sk_err *err) {
+    const char *f = column->dictionary ? column->dictionary->format : column->format;
+    struct sk_key_col type = {.kind = SK_KEY_NULL};
+    bool ordered = sk_key_type(&type, f), number = type.kind <= SK_KEY_FLOAT && f[0] != 't' && f[0] != 'd' && f[0] != 'b';
+    bool several = agg->kind == SK_AGG_APPROX_QUANTILES, quantiles = agg->kind == SK_AGG_QUANTILE || several;
+    if (!agg->name || strlen(agg->name) >= sizeof((struct sk_collect *)NULL)->name)
+        return SK_ERR(err, SK_EINVAL, "an aggregate without a name, or one that is too long");
+    for (uint32_t i = 0; quantiles && i < (several ? agg->k : 1); i++) {
+        double q = several ? agg->qs[i] : agg->q;
+        if (!(q >= 0 && q <= 1)) return SK_ERR(err, SK_EINVAL, "'%s': quantile %g; from 0 to 1", agg->name, q);
+    }
+    if (agg->kind != SK_AGG_LIST && (!ordered || (quantiles && !number)))
+        return SK_ERR(err, SK_EINVAL, "'%s': this aggregate of column '%.200s' of Arrow format '%.50s' is not possible", agg->name,
+                      column->name ? column->name : "", f);
+    return SK_OK;
 }
 
 sk_rc sk_collect_create(const struct sk_agg *agg, const struct ArrowSchema *column, struct sk_collect **out, struct sk_err *err) {
     static const uint32_t keys[2] = {0, 1};
-    const char *f = column->dictionary ? column->dictionary->format : column->format;
-    struct sk_key_col type = {.kind = SK_KEY_NULL};
-    bool ordered = sk_key_type(&type, f), number = type.kind <= SK_KEY_FLOAT && f[0] != 't' && f[0] != 'd' && f[0] != 'b';
-    if (!agg->name || strlen(agg->name) >= sizeof((struct sk_collect *)NULL)->name)
-        return SK_ERR(err, SK_EINVAL, "an aggregate without a name, or one that is too long");
-    if (agg->kind == SK_AGG_QUANTILE && !(agg->q >= 0 && agg->q <= 1))
-        return SK_ERR(err, SK_EINVAL, "'%s': quantile %g; from 0 to 1", agg->name, agg->q);
-    if (agg->kind != SK_AGG_LIST && (!ordered || (agg->kind == SK_AGG_QUANTILE && !number)))
-        return SK_ERR(err, SK_EINVAL, "'%s': this aggregate of column '%.200s' of Arrow format '%.50s' is not possible", agg->name,
-                      column->name ? column->name : "", f);
+    SK_TRY(check(agg, column, err));
     struct sk_collect *c = sk_calloc(SK_TAG_KERNEL, sizeof *c);
     if (!c) return NO_MEMORY;
     c->agg = *agg;
@@ -108,6 +120,7 @@ sk_rc sk_collect_create(const struct sk_agg *agg, const struct ArrowSchema *colu
     set_schemas(c, column);
     struct sk_agg sum = {.kind = SK_AGG_SUM, .column = 2, .ignore_nulls = true, .name = "count"};
     sk_rc rc = c->counted ? sk_groupby_create(&c->batch, keys, 2, &sum, 1, &c->values, err) : SK_OK;
+    if (!rc && agg->kind == SK_AGG_APPROX_QUANTILES && !(c->qs = sk_memdup(SK_TAG_KERNEL, agg->qs, agg->k * sizeof *c->qs))) rc = NO_MEMORY;
     if (rc) sk_collect_destroy(c);
     else *out = c;
     return rc;
@@ -135,6 +148,7 @@ void sk_collect_destroy(struct sk_collect *c) {
     if (!c) return;
     sk_collect_clear(c);
     sk_groupby_destroy(c->values);
+    sk_free(c->qs);
     sk_free(c);
 }
 
@@ -212,9 +226,61 @@ static struct ArrowArray slice(const struct ArrowArray *a, int64_t offset, int64
     return v;
 }
 
+static double number_at(const struct sk_key_col *col, int64_t at) {
+    const uint8_t *p = col->data + at * col->width;
+    double d;
+    float f;
+    _Float16 h;
+    if (col->kind == SK_KEY_INT) return (double)sk_load_signed(p, col->width);
+    if (col->kind == SK_KEY_UINT) return (double)sk_load(p, col->width);
+    memcpy(&d, p, col->width == 8 ? 8 : 0);
+    memcpy(&f, p, col->width == 4 ? 4 : 0);
+    memcpy(&h, p, col->width == 2 ? 2 : 0);
+    return col->width == 8 ? d : col->width == 4 ? (double)f : (double)h;
+}
+
+/* The nearest double of 12 bits behind the first, which is one of 4,096 of its power of two. */
+static double coarse(double d) {
+    const int drop = 52 - 12;
+    uint64_t bits;
+    double r;
+    if (!__builtin_isfinite(d)) return d;
+    memcpy(&bits, &d, 8);
+    bits = (bits + (UINT64_C(1) << (drop - 1))) & ~((UINT64_C(1) << drop) - 1);
+    memcpy(&r, &bits, 8);
+    return __builtin_isfinite(r) ? r : d;
+}
+
+static sk_rc add_coarse(struct sk_collect *c, const struct ArrowArray *column, int64_t offset, int64_t rows, const uint32_t *ids,
+                        struct sk_err *err) {
+    const void *none[1] = {NULL};
+    struct ArrowSchema *fields[1] = {&c->column}, schema = {.format = "+s", .name = "", .n_children = 1, .children = fields};
+    struct ArrowArray v = slice(column, offset, rows), *children[1] = {&v};
+    struct ArrowArray batch = {.length = rows, .n_buffers = 1, .buffers = none, .n_children = 1, .children = children};
+    struct sk_keys *k = NULL;
+    double *d = sk_alloc_large(SK_TAG_KERNEL, (size_t)rows * sizeof *d);
+    uint8_t *valid = sk_calloc(SK_TAG_KERNEL, (size_t)rows / 8 + 1);
+    const void *buffers[2] = {valid, d};
+    sk_rc rc;
+    if (!d || !valid) SK_GO(NO_MEMORY);
+    SK_GO(sk_keys_create(&schema, &batch, &(struct sk_key){.column = 0}, 1, &k, err));
+    for (int64_t i = 0; i < rows; i++) {
+        int64_t at = sk_key_at(&k->col[0], (uint64_t)i);
+        d[i] = at < 0 ? 0 : coarse(number_at(&k->col[0], at));
+        valid[i / 8] |= (uint8_t)((at >= 0) << (i & 7));
+    }
+    rc = add(c, (struct ArrowArray){.length = rows, .null_count = -1, .n_buffers = 2, .buffers = buffers}, ids, NULL, err);
+out:
+    sk_keys_destroy(k);
+    sk_free(d);
+    sk_free(valid);
+    return rc;
+}
+
 sk_rc sk_collect_add(struct sk_collect *c, const struct ArrowArray *column, int64_t offset, int64_t rows, const uint32_t *ids,
                      struct sk_err *err) {
     drop_built(c);
+    if (c->agg.kind == SK_AGG_APPROX_QUANTILES) return add_coarse(c, column, offset, rows, ids, err);
     return add(c, slice(column, offset, rows), ids, NULL, err);
 }
 
@@ -290,17 +356,7 @@ static sk_rc order_values(struct sk_collect *c, uint64_t groups, struct sk_err *
 /* The value of rank `rank` among values [from, ...) that came so often. */
 static double value_at(const struct sk_key_col *col, const int64_t *counts, int64_t from, int64_t rank) {
     while (rank >= counts[from]) rank -= counts[from++];
-    int64_t at = sk_key_at(col, (uint64_t)from);
-    const uint8_t *p = col->data + at * col->width;
-    double d;
-    float f;
-    _Float16 h;
-    if (col->kind == SK_KEY_INT) return (double)sk_load_signed(p, col->width);
-    if (col->kind == SK_KEY_UINT) return (double)sk_load(p, col->width);
-    memcpy(&d, p, col->width == 8 ? 8 : 0);
-    memcpy(&f, p, col->width == 4 ? 4 : 0);
-    memcpy(&h, p, col->width == 2 ? 2 : 0);
-    return col->width == 8 ? d : col->width == 4 ? (double)f : (double)h;
+    return number_at(col, sk_key_at(col, (uint64_t)from));
 }
 
 /* false: null. Linear between neighbours, by Arrow's formula. */
@@ -341,6 +397,67 @@ static sk_rc build_numbers(struct sk_collect *c, uint64_t groups, struct sk_err 
     return SK_OK;
 }
 
+/* k values a group that has any, in the order asked for. */
+static sk_rc build_quantiles(struct sk_collect *c, uint64_t groups, struct sk_err *err) {
+    struct sk_keys *k;
+    int32_t *offsets = sk_calloc(SK_TAG_KERNEL, (size_t)(groups + 1) * sizeof *offsets);
+    double *numbers = c->numbers = sk_calloc(SK_TAG_KERNEL, (size_t)groups * c->agg.k * sizeof *numbers);
+    const int64_t *counts = c->held.array.children[2]->buffers[1];
+    sk_rc rc = !offsets || !numbers ? NO_MEMORY : SK_OK;
+    if (!rc && groups * c->agg.k > INT32_MAX) rc = SK_ERR(err, SK_EINVAL, "'%s': more than 2^31 quantiles in one batch", c->name);
+    if (!rc) rc = sk_keys_create(&c->held.schema, &c->held.array, &(struct sk_key){.column = 1}, 1, &k, err);
+    if (rc) {
+        sk_free(offsets);
+        return rc;
+    }
+    for (uint64_t g = 0; g < groups; g++) {
+        int64_t from = c->offsets[g], n = 0;
+        for (int64_t i = from; i < c->offsets[g + 1]; i++)
+            if (sk_key_class(&k->col[0], sk_key_at(&k->col[0], (uint64_t)i)) == SK_CLASS_VALUE) n += counts[i];
+        offsets[g + 1] = offsets[g] + (n ? (int32_t)c->agg.k : 0);
+        for (uint32_t i = 0; n && i < c->agg.k; i++)
+            numbers[offsets[g] + (int32_t)i] = value_at(&k->col[0], counts, from, SK_MIN((int64_t)(c->qs[i] * (double)n), n - 1));
+    }
+    sk_keys_destroy(k);
+    sk_free(c->offsets);
+    c->offsets = offsets;
+    c->buffers[0] = NULL;
+    c->buffers[1] = numbers;
+    c->inner = (struct ArrowArray){.length = offsets[groups], .n_buffers = 2, .buffers = c->buffers};
+    return SK_OK;
+}
+
+/* Leaves the k most frequent of each group. */
+static sk_rc keep_most(struct sk_collect *c, uint64_t groups, struct sk_err *err) {
+    const int64_t *counts = c->held.array.children[2]->buffers[1];
+    uint32_t n = 0, *best = sk_alloc_large(SK_TAG_KERNEL, (size_t)c->held.array.length * sizeof *best);
+    struct sk_block_plan *plan;
+    struct sk_held kept;
+    uint64_t size;
+    if (!best) return NO_MEMORY;
+    for (uint64_t g = 0; g < groups; g++) {
+        int32_t from = c->offsets[g], to = g + 1 < groups ? c->offsets[g + 1] : (int32_t)c->held.array.length;
+        uint32_t first = n;
+        c->offsets[g] = (int32_t)first;
+        for (int32_t i = from; i < to; i++) {
+            uint32_t at = n;
+            while (at > first && counts[best[at - 1]] < counts[i]) at--;
+            if (at - first >= c->agg.k) continue;
+            if (n - first < c->agg.k) n++;
+            memmove(best + at + 1, best + at, (n - 1 - at) * sizeof *best);
+            best[at] = (uint32_t)i;
+        }
+    }
+    c->offsets[groups] = (int32_t)n;
+    sk_rc rc = sk_block_measure_rows(&c->held.schema, &c->held.array, best, n, &plan, &size, err);
+    if (!rc) rc = sk_held_make(&kept, plan, size, err);
+    sk_free(best);
+    if (rc) return rc;
+    sk_held_free(&c->held);
+    c->held = kept;
+    return SK_OK;
+}
+
 static struct ArrowArray list_array(struct sk_collect *c, int which, struct ArrowArray *child, int64_t groups) {
     c->list_children[which][0] = child;
     c->list_buffers[1] = c->offsets;
@@ -351,13 +468,17 @@ static struct ArrowArray list_array(struct sk_collect *c, int which, struct Arro
 sk_rc sk_collect_build(struct sk_collect *c, bool partial, uint64_t groups, const struct ArrowArray **out, struct sk_err *err) {
     drop_built(c);
     SK_TRY(c->counted ? order_values(c, groups, err) : order_list(c, groups, err));
+    if (!partial && c->agg.kind == SK_AGG_TOP_K) SK_TRY(keep_most(c, groups, err));
     struct ArrowArray **columns = c->held.array.children;
     int64_t n = (int64_t)groups;
     *out = &c->out;
-    if (partial && c->counted) {
+    if ((partial && c->counted) || c->agg.kind == SK_AGG_TOP_K) {
         for (int i = 0; i < 2; i++) c->inner_children[i] = columns[i + 1];
         c->inner = (struct ArrowArray){
             .length = c->held.array.length, .n_buffers = 1, .buffers = c->none, .n_children = 2, .children = c->inner_children};
+        c->out = list_array(c, 0, &c->inner, n);
+    } else if (c->agg.kind == SK_AGG_APPROX_QUANTILES) {
+        SK_TRY(build_quantiles(c, groups, err));
         c->out = list_array(c, 0, &c->inner, n);
     } else if (c->agg.kind == SK_AGG_LIST || c->agg.kind == SK_AGG_UNIQUE) c->out = list_array(c, 0, columns[1], n);
     else if (c->agg.kind == SK_AGG_VALUE_COUNTER) {

@@ -255,8 +255,8 @@ static uint32_t make_aggs(const char *f, uint32_t column, struct sk_agg *aggs) {
     uint32_t n = 0;
     for (int k = 0; k < KINDS; k++)
         if (fits((enum sk_agg_kind)k, f))
-            aggs[n++] = (struct sk_agg){(enum sk_agg_kind)k, column, test_below(3) > 0, (int32_t)test_below(2), 0, "a"};
-    aggs[n++] = (struct sk_agg){SK_AGG_COUNT, SK_AGG_ROWS, false, 0, 0, "rows"};
+            aggs[n++] = (struct sk_agg){(enum sk_agg_kind)k, column, test_below(3) > 0, (int32_t)test_below(2), 0, "a", 0, NULL};
+    aggs[n++] = (struct sk_agg){SK_AGG_COUNT, SK_AGG_ROWS, false, 0, 0, "rows", 0, NULL};
     return n;
 }
 
@@ -425,10 +425,54 @@ static void check_quantile(const struct input *in, const struct sk_agg *agg, uin
     CHECK(same_double(read_double(a, group), part > 0 ? part * v[low + 1] + (1 - part) * v[low] : v[low]));
 }
 
+/* Each is within 2^-12 of the value of its rank. */
+static void check_quantiles(const struct input *in, const struct sk_agg *agg, uint32_t group, const struct ArrowArray *a) {
+    const struct column *c = &in->c[in->n_keys];
+    double v[MOST];
+    uint32_t rows[MOST];
+    int64_t counts[MOST], n = 0;
+    const int32_t *offsets = (const int32_t *)a->buffers[1] + a->offset + group;
+    uint32_t distinct = distinct_rows(in, group, true, rows, counts);
+    for (uint32_t k = 0; k < distinct; k++)
+        for (int64_t j = 0; c->cells[rows[k]].class == CELL_VALUE && j < counts[k]; j++) v[n++] = as_double(c->format, &c->cells[rows[k]]);
+    CHECK_EQ(offsets[1] - offsets[0], n ? agg->k : 0);
+    for (int32_t i = 0; n && i < (int32_t)agg->k; i++) {
+        double want = v[SK_MIN((int64_t)(agg->qs[i] * (double)n), n - 1)], got = read_double(a->children[0], offsets[0] + i);
+        CHECK(got == want || __builtin_fabs(got - want) <= __builtin_fabs(want) * 0x1p-13);
+    }
+}
+
+static void check_top(const struct input *in, const struct sk_agg *agg, uint32_t group, const struct ArrowSchema *s,
+                      const struct ArrowArray *a) {
+    uint32_t rows[MOST], top[MOST], n = 0, distinct;
+    int64_t counts[MOST];
+    const int32_t *offsets = (const int32_t *)a->buffers[1] + a->offset + group;
+    const int64_t *number = a->children[0]->children[1]->buffers[1];
+    distinct = distinct_rows(in, group, agg->ignore_nulls, rows, counts);
+    for (int64_t most = MOST; most > 0; most--)
+        for (uint32_t k = 0; k < distinct && n < agg->k; k++) {
+            if (counts[k] != most) continue;
+            CHECK_EQ(number[offsets[0] + (int32_t)n], most);
+            top[n++] = rows[k];
+        }
+    struct ArrowSchema *fields[1] = {s->children[0]->children[0]}, list = {.format = "+l", .name = "", .n_children = 1, .children = fields};
+    struct ArrowArray *columns[1] = {a->children[0]->children[0]}, values = *a;
+    values.children = columns;
+    check_list(in, &list, &values, group, top, n);
+}
+
 static void check_collected(const struct input *in, const struct sk_agg *agg, uint32_t group, const struct ArrowSchema *s,
                             const struct ArrowArray *a) {
     uint32_t rows[MOST], n = 0;
     int64_t counts[MOST], got;
+    if (agg->kind == SK_AGG_APPROX_QUANTILES) {
+        check_quantiles(in, agg, group, a);
+        return;
+    }
+    if (agg->kind == SK_AGG_TOP_K) {
+        check_top(in, agg, group, s, a);
+        return;
+    }
     if (agg->kind == SK_AGG_QUANTILE) {
         check_quantile(in, agg, group, a);
         return;
@@ -452,15 +496,18 @@ static void check_collected(const struct input *in, const struct sk_agg *agg, ui
 
 static void check_collecting(const char *f) {
     struct input in;
-    struct sk_agg aggs[6];
+    struct sk_agg aggs[8];
+    static const double qs[3] = {0.75, 0, 1};
     struct sk_err err = {.code = 0};
     struct result r[2];
     input_make(&in, f);
     uint32_t n = 0, column = (uint32_t)in.n_keys;
-    aggs[n++] = (struct sk_agg){SK_AGG_COUNT, column, test_below(2), 0, 0, "count"};
-    for (int k = SK_AGG_LIST; k <= SK_AGG_QUANTILE; k++)
-        if (k != SK_AGG_QUANTILE || (is_number(f) && f[0] != 'd'))
-            aggs[n++] = (struct sk_agg){(enum sk_agg_kind)k, column, test_below(2), 0, (double)test_below(5) / 4, "a"};
+    aggs[n++] = (struct sk_agg){SK_AGG_COUNT, column, test_below(2), 0, 0, "count", 0, NULL};
+    for (int k = SK_AGG_LIST; k <= SK_AGG_TOP_K; k++) {
+        bool quantiles = k == SK_AGG_QUANTILE || k == SK_AGG_APPROX_QUANTILES;
+        if (quantiles && (!is_number(f) || f[0] == 'd')) continue;
+        aggs[n++] = (struct sk_agg){(enum sk_agg_kind)k, column, test_below(2), 0, (double)test_below(5) / 4, "a", 3, qs};
+    }
     for (int k = 0; k < 2; k++) {
         struct sk_groupby *g = groupby(&in, aggs, n);
         if (k) shared_out(&in, aggs, n, g, true);
@@ -498,7 +545,9 @@ TEST(groupby_sums_floats_in_any_order) {
         const void *buffers[2] = {NULL, v}, *none[1] = {NULL};
         struct ArrowArray column = {.length = N, .n_buffers = 2, .buffers = buffers}, *columns[1] = {&column};
         struct ArrowArray batch = {.length = N, .n_buffers = 1, .buffers = none, .n_children = 1, .children = columns};
-        struct sk_agg aggs[3] = {{SK_AGG_SUM, 0, true, 0, 0, "s"}, {SK_AGG_MEAN, 0, true, 0, 0, "m"}, {SK_AGG_STD, 0, true, 1, 0, "d"}};
+        struct sk_agg aggs[3] = {{SK_AGG_SUM, 0, true, 0, 0, "s", 0, NULL},
+                                 {SK_AGG_MEAN, 0, true, 0, 0, "m", 0, NULL},
+                                 {SK_AGG_STD, 0, true, 1, 0, "d", 0, NULL}};
         struct result r[2];
         struct sk_err err;
         int range = (int)test_below(3) * 20;
@@ -546,7 +595,9 @@ TEST(groupby_sums_decimals) {
     const void *buffers[2] = {NULL, v}, *none[1] = {NULL};
     struct ArrowArray column = {.length = N, .n_buffers = 2, .buffers = buffers}, *columns[1] = {&column};
     struct ArrowArray batch = {.length = N, .n_buffers = 1, .buffers = none, .n_children = 1, .children = columns};
-    struct sk_agg aggs[3] = {{SK_AGG_SUM, 0, true, 0, 0, "s"}, {SK_AGG_MEAN, 0, true, 0, 0, "m"}, {SK_AGG_ABS_MAX, 0, true, 0, 0, "a"}};
+    struct sk_agg aggs[3] = {{SK_AGG_SUM, 0, true, 0, 0, "s", 0, NULL},
+                             {SK_AGG_MEAN, 0, true, 0, 0, "m", 0, NULL},
+                             {SK_AGG_ABS_MAX, 0, true, 0, 0, "a", 0, NULL}};
     struct sk_groupby *g;
     struct sk_block_plan *plan;
     struct sk_err err;
@@ -598,15 +649,18 @@ TEST(groupby_refused) {
     column_make(&c[0], "i", 5, (struct column_how){.distinct = 3});
     column_make(&c[1], "u", 5, (struct column_how){.distinct = 3});
     batch_make(&b, c, 2, 5, 0);
-    CHECK_RC(sk_groupby_create(&b.schema, &key, 1, &(struct sk_agg){SK_AGG_SUM, 1, true, 0, 0, "s"}, 1, &g, &err), SK_EINVAL);
+    CHECK_RC(sk_groupby_create(&b.schema, &key, 1, &(struct sk_agg){SK_AGG_SUM, 1, true, 0, 0, "s", 0, NULL}, 1, &g, &err), SK_EINVAL);
     CHECK_STR_HAS(err.msg, "sum of column 'x' of Arrow format 'u'");
-    CHECK_RC(sk_groupby_create(&b.schema, &key, 1, &(struct sk_agg){SK_AGG_SUM, 2, true, 0, 0, "s"}, 1, &g, &err), SK_EINVAL);
-    CHECK_RC(sk_groupby_create(&b.schema, &key, 1, &(struct sk_agg){SK_AGG_SUM, 0, true, 0, 0, NULL}, 1, &g, &err), SK_EINVAL);
-    CHECK_RC(sk_groupby_create(&b.schema, &key, 1, &(struct sk_agg){SK_AGG_QUANTILE, 0, true, 0, 1.5, "q"}, 1, &g, &err), SK_EINVAL);
-    CHECK_RC(sk_groupby_create(&b.schema, &key, 1, &(struct sk_agg){SK_AGG_QUANTILE, 1, true, 0, 0.5, "q"}, 1, &g, &err), SK_EINVAL);
-    CHECK_RC(sk_groupby_create(&b.schema, &key, 1, &(struct sk_agg){SK_AGG_UNIQUE, SK_AGG_ROWS, true, 0, 0, "q"}, 1, &g, &err), SK_EINVAL);
+    CHECK_RC(sk_groupby_create(&b.schema, &key, 1, &(struct sk_agg){SK_AGG_SUM, 2, true, 0, 0, "s", 0, NULL}, 1, &g, &err), SK_EINVAL);
+    CHECK_RC(sk_groupby_create(&b.schema, &key, 1, &(struct sk_agg){SK_AGG_SUM, 0, true, 0, 0, NULL, 0, NULL}, 1, &g, &err), SK_EINVAL);
+    CHECK_RC(sk_groupby_create(&b.schema, &key, 1, &(struct sk_agg){SK_AGG_QUANTILE, 0, true, 0, 1.5, "q", 0, NULL}, 1, &g, &err),
+             SK_EINVAL);
+    CHECK_RC(sk_groupby_create(&b.schema, &key, 1, &(struct sk_agg){SK_AGG_QUANTILE, 1, true, 0, 0.5, "q", 0, NULL}, 1, &g, &err),
+             SK_EINVAL);
+    CHECK_RC(sk_groupby_create(&b.schema, &key, 1, &(struct sk_agg){SK_AGG_UNIQUE, SK_AGG_ROWS, true, 0, 0, "q", 0, NULL}, 1, &g, &err),
+             SK_EINVAL);
     CHECK(g == NULL);
-    struct sk_agg sum = {SK_AGG_SUM, 0, true, 0, 0, "s"};
+    struct sk_agg sum = {SK_AGG_SUM, 0, true, 0, 0, "s", 0, NULL};
     struct sk_block_plan *plan;
     uint64_t size;
     CHECK_OK(sk_groupby_create(&b.schema, &key, 1, &sum, 1, &g, &err));
@@ -619,7 +673,7 @@ TEST(groupby_refused) {
     sk_groupby_destroy(g);
     for (int64_t n = 1;; n++) {
         sk_mem_fail_at(n);
-        struct sk_agg both[3] = {sum, {SK_AGG_LIST, 1, true, 0, 0, "l"}, {SK_AGG_VALUE_COUNTER, 1, true, 0, 0, "v"}};
+        struct sk_agg both[3] = {sum, {SK_AGG_LIST, 1, true, 0, 0, "l", 0, NULL}, {SK_AGG_VALUE_COUNTER, 1, true, 0, 0, "v", 0, NULL}};
         sk_rc rc = sk_groupby_create(&b.schema, &key, 1, both, 3, &g, &err);
         if (rc == SK_OK) {
             rc = sk_groupby_update(g, &b.schema, &b.array, &err);
