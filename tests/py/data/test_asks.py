@@ -618,7 +618,7 @@ def test_8_same_seed_same_sequence(tmp_path):
 
     want, spilled = None, 0
     try:
-        for cpus, store, args in [(1, 512, {}), (2, 512, {}), (4, 512, {}), (4, 512, {"kill": True}), (2, 72, {"held": True}), (3, 72, {})]:
+        for cpus, store, args in [(1, 512, {}), (2, 512, {}), (4, 512, {"kill": True}), (2, 72, {"held": True}), (3, 72, {})]:
             skate.shutdown()
             skate.init(num_cpus=cpus, object_store_memory=store << 20)
             ballast = skate.put(np.ones(50 << 17)) if store < 100 else None  # what is in the way of it
