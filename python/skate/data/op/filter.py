@@ -45,7 +45,7 @@ class Filter(Operator):
             keep = [True if v else False for v in got]
             return [rb if all(keep) else rows.where(rb, np.array(keep, bool))]
 
-        return rows.by_row(params, batches, task, lambda got: None, build)
+        return rows.by_row(params, batches, task, lambda got: None, build, keeps=True)
 
 
 operator = Filter()

@@ -56,13 +56,16 @@ def by_batch(params: dict[str, Any], batches: Batches, task: Task, work: Callabl
         row += rb.num_rows
 
 
-def pieces(batches: Batches, task: Task, work: Callable[[pa.RecordBatch], list[pa.RecordBatch]], whole: bool) -> Batches:
-    """work() over row ranges of each batch, whose size follows the bytes that come out. whole: joins them again for an operator that wants blocks."""
+def pieces(batches: Batches, task: Task, work: Callable[[pa.RecordBatch], list[pa.RecordBatch]], whole: bool, keeps: bool) -> Batches:
+    """work() over row ranges of each batch, whose size follows the bytes that come out. whole: joins them again for an operator that wants blocks. keeps: the columns are those
+    of the input, so a batch without rows goes on as it is."""
     size = PIECE_FIRST
     for rb in batches:
         n, at = rb.num_rows, 0
         done: list[pa.RecordBatch] = []
         if n == 0:
+            if keeps:
+                yield rb
             continue
         while at < n:
             k = min(size, n - at)
@@ -86,9 +89,10 @@ def by_row(
     check: Callable[[list[Any]], None],
     build: Callable[[list[Any], pa.RecordBatch], list[pa.RecordBatch]],
     lists: bool = False,
+    keeps: bool = False,
 ) -> Batches:
     """Common part of the row operators. check raises for a result that is none; build makes batches of the results for a batch of rows. lists: generators are results,
-    too."""
+    too. keeps: see pieces()."""
     fn = _bound(params)
     base = [0]
     if task.careful:
@@ -161,7 +165,7 @@ def by_row(
             task.bad_row(params, failed[i], rb.slice(i, 1), at + i)
         return out
 
-    yield from pieces(batches, task, tolerant if tolerates(params) else strict, params.get("whole", False))
+    yield from pieces(batches, task, tolerant if tolerates(params) else strict, params.get("whole", False), keeps)
 
 
 def _row_by_row(fn: Callable[[Any], Any], params: dict[str, Any], task: Task, again: list[str]) -> Callable[[Any], Any]:
