@@ -7,7 +7,8 @@
 /* The rows of each part in the order of the keys: all rows in their order are dealt out to the parts that they have. */
 static sk_rc sort_parts(const struct sk_keys *keys, struct sk_parts *parts, struct sk_err *err) {
     uint64_t rows = sk_keys_rows(keys);
-    uint32_t *part = sk_alloc_large(SK_TAG_KERNEL, (size_t)rows * sizeof *part), *order = sk_alloc_large(SK_TAG_KERNEL, (size_t)rows * sizeof *order);
+    uint32_t *part = sk_alloc_large(SK_TAG_KERNEL, (size_t)rows * sizeof *part),
+             *order = sk_alloc_large(SK_TAG_KERNEL, (size_t)rows * sizeof *order);
     uint64_t *next = sk_memdup(SK_TAG_KERNEL, parts->start, parts->n * sizeof *next);
     sk_rc rc = part && order && next ? sk_sort(keys, order, err)
                                      : SK_ERR(err, SK_ENOMEM, "no memory to sort the parts of %llu rows", (unsigned long long)rows);

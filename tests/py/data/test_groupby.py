@@ -337,3 +337,11 @@ def test_a_group_of_a_plan_says_what_it_does(capsys):
     text = sd.range(10).groupby("id").count().explain()
     assert "AggregateMap(id)" in text and "AggregateReduce(id)" in text
     assert "GroupReduce(id)->MapBatches(<lambda>)" in sd.range(10).groupby("id").map_groups(lambda g: g).explain()
+
+
+def test_no_rows_have_columns():
+    none = sd.from_arrow(pa.table({"k": pa.array([], pa.int64()), "a": pa.array([], pa.float64())}))
+    for empty in (none, none.filter(lambda r: True), none.sort("k")):
+        got = empty.groupby("k").aggregate(ag.Count(), ag.Sum("a"), ag.CountDistinct("a")).materialize()
+        assert got.count() == 0
+        assert got.schema().names == ["k", "count()", "sum(a)", "count_distinct(a)"]

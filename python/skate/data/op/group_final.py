@@ -15,7 +15,9 @@ class GroupFinal(Operator):
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:
         of = aggregates(params)
         last: list[Any] = []  # the states of the last group, which may go on in the next batch
+        none = None
         for rb in batches:
+            none = rb
             if not rb.num_rows:
                 continue
             states = of.combined([*last, rb])
@@ -25,6 +27,8 @@ class GroupFinal(Operator):
                 yield of.results(states.slice(0, n))
         if last:
             yield of.results(last[0])
+        elif none is not None:
+            yield of.results(none)  # no group, but its columns
 
 
 operator = GroupFinal()

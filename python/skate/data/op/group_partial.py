@@ -3,6 +3,7 @@ columns), fns, names, one_key (init() of an aggregate of the user's gets a key a
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from skate import _lazy
@@ -36,8 +37,9 @@ class GroupPartial(Operator):
         of = aggregates(params)
         held: list[Any] = []
         states: list[Any] = []
-        n = 0
+        n, empty = 0, None
         for rb in batches:
+            empty = rb
             if rb.num_rows:
                 held.append(rb)
                 n += rb.num_rows
@@ -48,6 +50,9 @@ class GroupPartial(Operator):
             states.append(of.partial(unify.merge(held)))
         if states:
             yield of.combined(states)
+        elif empty is not None:
+            with contextlib.suppress(unify.MissingColumn):  # where there are no rows, none lacks a column
+                yield of.partial(empty)  # no group, but its columns
 
 
 operator = GroupPartial()

@@ -19,7 +19,9 @@ class RepartitionShuffled(Operator):
 
     def phases(self, params: Params) -> Phases:
         keys, n = params["keys"], params["n"]
-        what = _skate.exchange_what("hash" if keys else "even", keys=[(k, False, False) for k in keys], partitions=n, one_block=True, sorted=params["sort"])
+        what = _skate.exchange_what(
+            "hash" if keys else "even", keys=[(k, False, False) for k in keys], partitions=n, one_block=True, sorted=params["sort"]
+        )
         given = {"what": what, "keys": keys}
         by = f"({', '.join(keys)})" if keys else ""
         reduce = Phase("exchange_reduce", f"RepartitionReduce{by}", given, {"exchange": {"cut": False, "n_partitions": n}})
