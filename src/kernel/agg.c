@@ -106,22 +106,6 @@ SK_INLINE sk_i128 whole_of(const struct sk_key_col *c, enum sk_key_kind kind, ui
     }
 }
 
-SK_INLINE double double_of(const uint8_t *p, uint32_t width) {
-    float f;
-    double d;
-    _Float16 h;
-    if (width == 8) {
-        memcpy(&d, p, 8);
-        return d;
-    }
-    if (width == 4) {
-        memcpy(&f, p, 4);
-        return (double)f;
-    }
-    memcpy(&h, p, 2);
-    return (double)h;
-}
-
 static double power_of_ten(int32_t n) {
     double p = 1;
     for (int32_t i = 0; i < n || i < -n; i++) p *= 10;
@@ -164,7 +148,7 @@ static void add_std(const struct sk_agg_col *a, const struct sk_key_col *c, stru
         }
         d = (double)v / power_of_ten(a->scale);
     } else if (a->kind == SK_KEY_DECIMAL) d = (double)whole_of(c, a->kind, a->width, at) / power_of_ten(a->scale);
-    else d = double_of(c->data + at * a->width, a->width);
+    else d = sk_float_value(c->data + at * a->width, a->width);
     if (is_odd(h, d)) return;
     uint64_t m = sk_double_split(d, &minus, &e);
     add_both(h, bin, minus, m, e);
@@ -242,7 +226,7 @@ SK_INLINE bool take(const struct sk_agg_col *a, const struct sk_key_col *c, enum
     case SK_AGG_SUM:
     case SK_AGG_MEAN:
         h->n++;
-        if (type == SK_KEY_FLOAT) add_double(h, sum, 3, double_of(c->data + at * width, width));
+        if (type == SK_KEY_FLOAT) add_double(h, sum, 3, sk_float_value(c->data + at * width, width));
         else if (type == SK_KEY_DECIMAL) { /* by halves: no order of terms overflows */ sk_i128 v = whole_of(c, type, width, at);
             sum[0] += (uint64_t)v;
             sum[1] += v >> 64;
@@ -258,7 +242,7 @@ SK_INLINE bool take(const struct sk_agg_col *a, const struct sk_key_col *c, enum
         return true;
     case SK_AGG_ZERO_PCT:
         h->n++;
-        if (type == SK_KEY_FLOAT) *sum += double_of(c->data + at * width, width) == 0;
+        if (type == SK_KEY_FLOAT) *sum += sk_float_value(c->data + at * width, width) == 0;
         else *sum += !whole_of(c, type, width, at);
         return true;
     default:

@@ -228,15 +228,8 @@ static struct ArrowArray slice(const struct ArrowArray *a, int64_t offset, int64
 
 static double number_at(const struct sk_key_col *col, int64_t at) {
     const uint8_t *p = col->data + at * col->width;
-    double d;
-    float f;
-    _Float16 h;
     if (col->kind == SK_KEY_INT) return (double)sk_load_signed(p, col->width);
-    if (col->kind == SK_KEY_UINT) return (double)sk_load(p, col->width);
-    memcpy(&d, p, col->width == 8 ? 8 : 0);
-    memcpy(&f, p, col->width == 4 ? 4 : 0);
-    memcpy(&h, p, col->width == 2 ? 2 : 0);
-    return col->width == 8 ? d : col->width == 4 ? (double)f : (double)h;
+    return col->kind == SK_KEY_UINT ? (double)sk_load(p, col->width) : sk_float_value(p, col->width);
 }
 
 /* The nearest double of 12 bits behind the first, which is one of 4,096 of its power of two. */

@@ -85,6 +85,22 @@ SK_INLINE bool sk_float_nan(uint64_t top, uint32_t width) {
     return (top & ~(UINT64_C(1) << 63)) > inf;
 }
 
+SK_INLINE double sk_float_value(const uint8_t *p, uint32_t width) {
+    float f;
+    double d;
+    _Float16 h;
+    if (width == 8) {
+        memcpy(&d, p, 8);
+        return d;
+    }
+    if (width == 4) {
+        memcpy(&f, p, 4);
+        return (double)f;
+    }
+    memcpy(&h, p, 2);
+    return (double)h;
+}
+
 enum sk_key_class { SK_CLASS_VALUE, SK_CLASS_NAN, SK_CLASS_NULL };
 SK_INLINE enum sk_key_class sk_key_class(const struct sk_key_col *c, int64_t at) {
     if (at < 0) return SK_CLASS_NULL;
