@@ -223,7 +223,12 @@ class ActorMethod:
         return ActorMethod(self._token, self._meta, self._name, {**self._given, **given}, self._func)
 
     def bind(self, *args, **kwargs):
-        """This call as a node of a graph, not made yet (skate.dag)."""
+        """This call as a node of a graph, not made yet (skate.dag).
+
+        Args:
+            args: Of the method; nodes among them, also inside lists and dicts, stand for their results.
+            kwargs: The same by name.
+        """
         return _lazy.class_node.bind_method(ActorHandle(self._token, self._meta), self, args, kwargs)
 
     def _remote(self, args=None, kwargs=None, **given):
@@ -533,7 +538,12 @@ class ActorClass:
         return ActorClass(self._cls, {**self._options, **given}, self)
 
     def bind(self, *args, **kwargs):
-        """An actor of this class as a node of a graph, not made yet (skate.dag)."""
+        """An actor of this class as a node of a graph, not made yet (skate.dag).
+
+        Args:
+            args: Of the constructor; nodes among them, also inside lists and dicts, stand for their results.
+            kwargs: The same by name.
+        """
         return _lazy.class_node.ClassNode(self, args, kwargs)
 
     def _remote(self, args=None, kwargs=None, **given):

@@ -132,7 +132,12 @@ class RemoteFunction:
         return RemoteFunction(self._function, {**self._options, **given}, self._base)
 
     def bind(self, *args, **kwargs):
-        """This task as a node of a graph, not submitted yet (skate.dag)."""
+        """This task as a node of a graph, not submitted yet (skate.dag).
+
+        Args:
+            args: Of the function; nodes among them, also inside lists and dicts, stand for their results.
+            kwargs: The same by name.
+        """
         return _lazy.function_node.bind(self, self._own, args, kwargs)
 
     def _remote(self, args=None, kwargs=None, **given):

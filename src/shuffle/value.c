@@ -41,23 +41,3 @@ void sk_value_destroy(struct sk_value *v) {
     sk_free(v->parts);
     sk_free(v);
 }
-
-/* ---- work ---- */
-
-sk_rc sk_work_next(struct sk_work *w, struct sk_value **out, struct sk_err *err) {
-    *out = NULL;
-    return w->next(w, out, err);
-}
-
-void sk_work_destroy(struct sk_work *w) {
-    if (w) w->destroy(w);
-}
-
-sk_rc sk_work_map(const struct sk_what *what, const struct sk_map_input *in, struct sk_work **out, struct sk_err *err) {
-    bool runs = what->kind == SK_WHAT_SORT && !in->bounds;
-    return runs ? sk_run_create(what, in, out, err) : sk_parts_create(what, in, out, err);
-}
-
-sk_rc sk_work_reduce(const struct sk_what *what, const struct sk_reduce_input *in, struct sk_work **out, struct sk_err *err) {
-    return what->kind == SK_WHAT_SORT || what->sorted ? sk_merging_create(what, in, out, err) : sk_putting_create(what, in, out, err);
-}

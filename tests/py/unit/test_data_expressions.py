@@ -251,7 +251,7 @@ def test_pushdown_of_columns_and_tests():
     def chain(*steps):
         n = read
         for op, params in steps:
-            n = Node(op, op, params, (n,))
+            n = Node(op, op, params, (n,), **({"limit": 5} if op == "limit" else {}))
         return reader(optimised(n, "raise")[0])
 
     assert chain(("select_columns", {"cols": ["b"]}))["columns"] == ["b"]
