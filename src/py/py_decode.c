@@ -138,7 +138,7 @@ static PyObject *dec_range(struct sk_rd *r, bool exchange) {
 }
 
 /* (task_seq or None, cap_rows, target_max_bytes, unit params, [(row0, n_rows, side)]); of a stage that begins with an exchange, whose ranges are longer, also phase,
- * first partition, the one behind the last, all. */
+ * first partition, the one behind the last, all; at last: in how many values packs are to be, 1 where that is not said. */
 static PyObject *dec_exec(struct py_state *st, const struct sk_view *v) {
     struct sk_rd r = sk_rd_init(v->data, v->len);
     uint64_t seq = sk_rd_u64(&r);
@@ -155,16 +155,17 @@ static PyObject *dec_exec(struct py_state *st, const struct sk_view *v) {
     }
     uint32_t phase[4] = {0};
     for (int i = 0; exchange && i < 4; i++) phase[i] = sk_rd_u32(&r);
+    uint32_t values = r.n - r.at >= 4 ? sk_rd_u32(&r) : 1;
     if (list && !sk_rd_ok(&r)) {
         Py_DECREF(list);
         return corrupt(st, v);
     }
     PyObject *number = !list ? NULL : seq == UINT64_MAX ? Py_NewRef(Py_None) : PyLong_FromUnsignedLongLong(seq);
     if (number)
-        out = exchange ? Py_BuildValue("(NLKy#NIIII)", number, (long long)cap, (unsigned long long)target, (const char *)unit.p,
-                                       (Py_ssize_t)unit.n, list, phase[0], phase[1], phase[2], phase[3])
-                       : Py_BuildValue("(NLKy#N)", number, (long long)cap, (unsigned long long)target, (const char *)unit.p,
-                                       (Py_ssize_t)unit.n, list);
+        out = exchange ? Py_BuildValue("(NLKy#NIIIII)", number, (long long)cap, (unsigned long long)target, (const char *)unit.p,
+                                       (Py_ssize_t)unit.n, list, phase[0], phase[1], phase[2], phase[3], values)
+                       : Py_BuildValue("(NLKy#NI)", number, (long long)cap, (unsigned long long)target, (const char *)unit.p,
+                                       (Py_ssize_t)unit.n, list, values);
     else Py_XDECREF(list);
     return out;
 }

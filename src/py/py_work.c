@@ -219,8 +219,9 @@ static PyObject *m_map(PyObject *module, PyObject *args) {
     const char *p;
     Py_ssize_t n;
     unsigned long long seq, row0;
+    unsigned values = 1;
     PY_ERR(err);
-    if (!PyArg_ParseTuple(args, "y#OKKO:exchange_map", &p, &n, &batch, &seq, &row0, &bounds)) return NULL;
+    if (!PyArg_ParseTuple(args, "y#OKKO|I:exchange_map", &p, &n, &batch, &seq, &row0, &bounds, &values)) return NULL;
     PyObject *o = work_new(st, (struct sk_bytes){p, (size_t)n}, 0);
     if (!o) return NULL;
     struct work *w = work_of(o);
@@ -228,7 +229,8 @@ static PyObject *m_map(PyObject *module, PyObject *args) {
         Py_DECREF(o);
         return NULL;
     }
-    struct sk_map_input in = {.schema = w->batches.p[0]->schema, .array = w->batches.p[0]->array, .seq = seq, .row0 = row0};
+    struct sk_map_input in = {
+        .schema = w->batches.p[0]->schema, .array = w->batches.p[0]->array, .seq = seq, .row0 = row0, .values = values};
     if (bounds != Py_None) {
         in.bounds_schema = w->batches.p[1]->schema;
         in.bounds = w->batches.p[1]->array;
@@ -366,7 +368,7 @@ static PyObject *m_blocks(PyObject *module, PyObject *from) {
 PyMethodDef py_work_methods[] = {
     {"exchange_what", (PyCFunction)(void (*)(void))m_what, METH_VARARGS | METH_KEYWORDS,
      "exchange_what(kind, keys=[(name, descending, nulls first)], ...): what an exchange does, as bytes for its tasks."},
-    {"exchange_map", m_map, METH_VARARGS, "exchange_map(what, batch, number of the map, rows before, bounds or None): a Work."},
+    {"exchange_map", m_map, METH_VARARGS, "exchange_map(what, batch, number of the map, rows before, bounds or None, values=1): a Work."},
     {"exchange_cut", m_cut, METH_VARARGS,
      "exchange_cut(what, samples, n): a Work; None: they are of different schemas. A sample: bytes of a block, or a list of one batch."},
     {"exchange_reduce", m_reduce, METH_VARARGS,

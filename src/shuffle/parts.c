@@ -72,7 +72,8 @@ static sk_rc add_part(struct parts *w, struct sk_value *v, uint32_t p, struct sk
 
 static sk_rc parts_next(struct sk_work *head, struct sk_value **out, struct sk_err *err) {
     struct parts *w = (void *)head;
-    uint32_t n = SK_MIN(w->parts.n - w->next, SK_VALUE_PARTS_MAX);
+    uint32_t values = SK_MAX(w->in.values, 1u), each = (w->parts.n + values - 1) / values;
+    uint32_t n = SK_MIN(w->parts.n - w->next, SK_MIN(each, SK_VALUE_PARTS_MAX));
     if (!n) return SK_OK;
     struct sk_value *v = sk_value_create(SK_VALUE_PARTS, n, n);
     if (!v) return SK_ERR(err, SK_ENOMEM, "no memory for the parts of %u partitions", n);

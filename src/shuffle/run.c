@@ -1,4 +1,5 @@
-/* run.c - the map of a sort: a batch becomes a run of pages in the order of the keys, and a sample of where pages begin.
+/* run.c - the map of a sort: a batch becomes a run of pages in the order of the keys (or several runs, of neighbouring keys), each with a sample of where its
+ * pages begin.
  *
  * A page is a block of about 32 KiB (of small runs less, so that a run can be cut in a few hundred places), which a reduce reads whole: what is read of a run
  * beyond a partition is less than two pages. */
@@ -14,10 +15,9 @@ struct run {
     struct sk_map_input in;
     uint32_t *index; /* the rows in order; `rows` of them are wanted */
     uint64_t rows, page_rows;
-    uint32_t n_pages;
-    uint64_t *numbers[3];   /* of each page: rows, offset, length */
-    struct sk_value *value; /* planned, not given yet */
-    bool sampled;
+    uint32_t n_pages, next; /* next: page of the next run */
+    uint64_t *numbers[3];   /* of each page of the run at hand: rows, offset, length */
+    struct sk_value *value; /* that run, whose sample was given */
 };
 
 static sk_rc sort(struct run *w, struct sk_err *err) {
@@ -45,32 +45,34 @@ static sk_rc choose_pages(struct run *w, struct sk_err *err) {
     return SK_OK;
 }
 
-static sk_rc plan_run(struct run *w, struct sk_err *err) {
-    struct sk_value *v = sk_value_create(SK_VALUE_RUN, w->n_pages, 0);
-    if (!v) return SK_ERR(err, SK_ENOMEM, "no memory for a run of %u pages", w->n_pages);
+/* A run of pages [next, next + n). */
+static sk_rc plan_run(struct run *w, uint32_t n, struct sk_value **out, struct sk_err *err) {
+    struct sk_value *v = sk_value_create(SK_VALUE_RUN, n, 0);
+    if (!v) return SK_ERR(err, SK_ENOMEM, "no memory for a run of %u pages", n);
     sk_rc rc = SK_OK;
-    for (uint32_t i = 0; i < w->n_pages && rc == SK_OK; i++) {
+    for (uint32_t i = 0; i < n && rc == SK_OK; i++) {
         struct sk_block_plan *plan;
-        uint64_t from = i * w->page_rows, n = SK_MIN(w->page_rows, w->rows - from), size, at = v->size;
-        rc = sk_block_measure_rows(w->in.schema, w->in.array, w->index + from, n, &plan, &size, err);
+        uint64_t from = (w->next + i) * w->page_rows, rows = SK_MIN(w->page_rows, w->rows - from), size, at = v->size;
+        rc = sk_block_measure_rows(w->in.schema, w->in.array, w->index + from, rows, &plan, &size, err);
         if (rc) break;
         sk_value_add(v, plan);
-        w->numbers[0][i] = n;
+        w->numbers[0][i] = rows;
         w->numbers[1][i] = at;
         w->numbers[2][i] = v->size - at;
     }
-    w->value = v;
+    if (rc) sk_value_destroy(v);
+    else *out = v;
     return rc;
 }
 
-static sk_rc give_sample(struct run *w, struct sk_value **out, struct sk_err *err) {
+static sk_rc give_sample(const struct run *w, uint32_t n, struct sk_value **out, struct sk_err *err) {
     const struct ArrowArray *arrays[] = {w->in.array};
     struct sk_key *keys = sk_alloc(SK_TAG_KERNEL, w->what->n_keys * sizeof *keys);
-    struct sk_place *places = sk_alloc(SK_TAG_KERNEL, w->n_pages * sizeof *places);
+    struct sk_place *places = sk_alloc(SK_TAG_KERNEL, n * sizeof *places);
     sk_rc rc;
-    if (!keys || !places) SK_GO(SK_ERR(err, SK_ENOMEM, "no memory for a sample of %u pages", w->n_pages));
-    for (uint32_t i = 0; i < w->n_pages; i++)
-        places[i] = w->rows ? (struct sk_place){0, w->index[i * w->page_rows]} : (struct sk_place){SK_PLACE_NONE, 0};
+    if (!keys || !places) SK_GO(SK_ERR(err, SK_ENOMEM, "no memory for a sample of %u pages", n));
+    for (uint32_t i = 0; i < n; i++)
+        places[i] = w->rows ? (struct sk_place){0, w->index[(w->next + i) * w->page_rows]} : (struct sk_place){SK_PLACE_NONE, 0};
     SK_GO(sk_what_columns(w->what, w->in.schema, keys, err));
     struct sk_frame frame = {.schema = w->in.schema,
                              .arrays = arrays,
@@ -80,7 +82,7 @@ static sk_rc give_sample(struct run *w, struct sk_value **out, struct sk_err *er
                              .n_numbers = 3,
                              .numbers = (const uint64_t *const *)w->numbers,
                              .places = places,
-                             .rows = w->n_pages};
+                             .rows = n};
     SK_GO(sk_frame_value(&frame, SK_VALUE_SAMPLE, out, err));
 out:
     sk_free(keys);
@@ -88,14 +90,18 @@ out:
     return rc;
 }
 
+/* The run whose sample was given, or the next sample. */
 static sk_rc run_next(struct sk_work *head, struct sk_value **out, struct sk_err *err) {
     struct run *w = (void *)head;
-    if (!w->sampled) {
-        w->sampled = true;
-        return give_sample(w, out, err);
+    if (w->value || w->next == w->n_pages) {
+        *out = w->value;
+        w->value = NULL;
+        return SK_OK;
     }
-    *out = w->value;
-    w->value = NULL;
+    uint32_t values = SK_MAX(w->in.values, 1u), n = SK_MIN((w->n_pages + values - 1) / values, w->n_pages - w->next);
+    SK_TRY(plan_run(w, n, &w->value, err));
+    SK_TRY(give_sample(w, n, out, err));
+    w->next += n;
     return SK_OK;
 }
 
@@ -116,7 +122,6 @@ sk_rc sk_run_create(const struct sk_what *what, const struct sk_map_input *in, s
     sk_rc rc;
     SK_GO(sort(w, err));
     SK_GO(choose_pages(w, err));
-    SK_GO(plan_run(w, err));
 out:
     if (rc) run_destroy(&w->head);
     else *out = &w->head;

@@ -96,14 +96,15 @@ void sk_work_destroy(struct sk_work *w); /* NULL is fine */
 struct sk_map_input { /* all of it outlives the work and its values */
     const struct ArrowSchema *schema;
     const struct ArrowArray *array;
-    uint64_t seq;  /* number of the map: seeds what is drawn, and where the first piece of EVEN goes */
-    uint64_t row0; /* rows that this map has had before: a map that gets more than it wants to hold makes several packs or runs */
+    uint64_t seq;    /* number of the map: seeds what is drawn, and where the first piece of EVEN goes */
+    uint32_t values; /* in how many values the pack is to be, or in how many runs: neighbouring partitions, neighbouring keys; 0: one */
+    uint64_t row0;   /* rows that this map has had before: a map that gets more than it wants to hold makes several packs or runs */
     const struct ArrowSchema
         *bounds_schema; /* SORT: NULL, or n_partitions - 1 values of the first key in its order, one column; a row that equals one goes
                                                 behind it, of a descending key before it: so the partitions are the same ones, the other way round */
     const struct ArrowArray *bounds;
 };
-/* Of the whole batch: PARTS (as many values as its partitions need), or a SAMPLE and its RUN. Scratch: 16 to 32 bytes a row. */
+/* Of the whole batch: PARTS (more than `values` where its partitions need more), or SAMPLEs, each with its RUN. Scratch: 16 to 32 bytes a row. */
 sk_rc sk_work_map(const struct sk_what *what, const struct sk_map_input *in, struct sk_work **out, struct sk_err *err) SK_MUST_USE;
 
 struct sk_slice { /* batches of one map or run, in order; outlives the work and its values */

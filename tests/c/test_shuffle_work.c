@@ -6,6 +6,8 @@
 #include "test.h"
 
 #define MAPS_MAX 9
+#define VALUES_MAX 4
+#define RUNS_MAX (MAPS_MAX * VALUES_MAX)
 
 struct map {
     struct column cols[4];
@@ -156,36 +158,46 @@ static int row_compare(const void *x, const void *y) {
     return r ? r : i < j ? -1 : i > j;
 }
 
-static void run_maps(const struct sk_what *what, struct map *maps, uint32_t n_maps, struct pack *samples, struct pack *runs) {
+/* How many runs there are. */
+static uint32_t run_maps(const struct sk_what *what, struct map *maps, uint32_t n_maps, struct pack *samples, struct pack *runs) {
+    uint32_t n_runs = 0;
     for (uint32_t i = 0; i < n_maps; i++) {
         struct sk_work *w;
         struct sk_value *v;
-        struct sk_map_input in = {.schema = &maps[i].batch.schema, .array = &maps[i].batch.array, .seq = i};
+        uint64_t rows = 0;
+        uint32_t values = (uint32_t)test_below(VALUES_MAX + 1), first = n_runs;
+        struct sk_map_input in = {.schema = &maps[i].batch.schema, .array = &maps[i].batch.array, .seq = i, .values = values};
         CHECK_OK_ERR(sk_work_map(what, &in, &w, &err), &err);
         for (int step = 0;; step++) {
             CHECK_OK_ERR(sk_work_next(w, &v, &err), &err);
             if (!v) break;
-            CHECK_EQ(v->kind, step ? SK_VALUE_RUN : SK_VALUE_SAMPLE);
-            if (step) CHECK_EQ(v->rows, maps[i].rows);
-            *(step ? &runs[i] : &samples[i]) = written(v);
+            CHECK_EQ(v->kind, step % 2 ? SK_VALUE_RUN : SK_VALUE_SAMPLE);
+            *(step % 2 ? &runs[n_runs] : &samples[n_runs]) = written(v);
+            if (step % 2) {
+                rows += v->rows;
+                n_runs++;
+            }
             sk_value_destroy(v);
         }
+        CHECK_EQ(rows, maps[i].rows);
+        CHECK(n_runs > first && n_runs - first <= SK_MAX(values, 1u));
         sk_work_destroy(w);
     }
+    return n_runs;
 }
 
 static void check_sort(const char *const *formats, int n_keys, struct map *maps, uint32_t n_maps, int64_t rows, uint32_t n_partitions,
                        bool groups) {
     struct sk_what *what = what_of(SK_WHAT_SORT, n_keys, 0, groups);
-    struct pack samples[MAPS_MAX], runs[MAPS_MAX], bounds = {.bytes = NULL};
-    struct sk_value_part *cuts = sk_calloc(SK_TAG_TEST, n_maps * n_partitions * sizeof *cuts);
+    struct pack samples[RUNS_MAX], runs[RUNS_MAX], bounds = {.bytes = NULL};
+    uint32_t n_runs = run_maps(what, maps, n_maps, samples, runs);
+    struct sk_value_part *cuts = sk_calloc(SK_TAG_TEST, n_runs * n_partitions * sizeof *cuts);
     struct blocks *b = sk_calloc(SK_TAG_TEST, sizeof *b);
     struct sk_work *w;
     struct sk_value *v;
-    run_maps(what, maps, n_maps, samples, runs);
-    for (uint32_t i = 0; i < n_maps; i++) blocks_open(b, samples[i].bytes, samples[i].value.size);
-    CHECK_EQ(b->n, n_maps);
-    CHECK_OK_ERR(sk_work_cut(what, &b->schema[0], b->list, n_maps, n_partitions, &w, &err), &err);
+    for (uint32_t i = 0; i < n_runs; i++) blocks_open(b, samples[i].bytes, samples[i].value.size);
+    CHECK_EQ(b->n, n_runs);
+    CHECK_OK_ERR(sk_work_cut(what, &b->schema[0], b->list, n_runs, n_partitions, &w, &err), &err);
     for (bool first = true;; first = false) {
         CHECK_OK_ERR(sk_work_next(w, &v, &err), &err);
         if (!v) break;
@@ -206,9 +218,9 @@ static void check_sort(const char *const *formats, int n_keys, struct map *maps,
     qsort(want, (size_t)rows, sizeof *want, row_compare);
     n = 0;
     for (uint32_t p = 0; p < n_partitions; p++) {
-        struct sk_slice slices[MAPS_MAX];
-        uint32_t n_slices = 0, n_blocks, from[MAPS_MAX];
-        for (uint32_t r = 0; r < n_maps; r++) {
+        struct sk_slice slices[RUNS_MAX];
+        uint32_t n_slices = 0, n_blocks, from[RUNS_MAX];
+        for (uint32_t r = 0; r < n_runs; r++) {
             struct sk_value_part c = cuts[r * n_partitions + p];
             if (!c.len) continue;
             from[n_slices] = b->n;
@@ -235,7 +247,7 @@ static void check_sort(const char *const *formats, int n_keys, struct map *maps,
     }
     CHECK_EQ(n, rows);
     for (int64_t i = 0; i < rows; i++) CHECK_EQ(got[i], want[i].map->first + want[i].row);
-    for (uint32_t i = 0; i < n_maps; i++) {
+    for (uint32_t i = 0; i < n_runs; i++) {
         pack_free(&samples[i]);
         pack_free(&runs[i]);
     }
@@ -274,7 +286,7 @@ static int compare_ids(const void *a, const void *b) {
 /* All rows through parts, with each reduce making so many partitions; got: the ids in order. */
 static void exchange(const struct sk_what *what, struct map *maps, uint32_t n_maps, uint32_t step, int64_t *got, int64_t rows,
                      int64_t *ends) {
-    struct pack packs[MAPS_MAX][4] = {0};
+    struct pack packs[MAPS_MAX][12] = {0};
     uint32_t n_values[MAPS_MAX] = {0}, n_blocks;
     struct blocks *b = sk_calloc(SK_TAG_TEST, sizeof *b);
     for (uint32_t i = 0; i < n_maps; i++) {
@@ -282,6 +294,7 @@ static void exchange(const struct sk_what *what, struct map *maps, uint32_t n_ma
         struct sk_value *v;
         uint32_t next = 0;
         struct sk_map_input in = {.schema = &maps[i].batch.schema, .array = &maps[i].batch.array, .seq = i};
+        in.values = step > 1 ? 1 : (uint32_t)test_below(9); /* a slice is of one value */
         CHECK_OK_ERR(sk_work_map(what, &in, &w, &err), &err);
         for (;; n_values[i]++) {
             CHECK_OK_ERR(sk_work_next(w, &v, &err), &err);
@@ -301,7 +314,8 @@ static void exchange(const struct sk_what *what, struct map *maps, uint32_t n_ma
         uint32_t end = SK_MIN(p + step, what->n_partitions), n_slices = 0, from[MAPS_MAX];
         for (uint32_t i = 0; i < n_maps; i++) {
             uint64_t at = UINT64_MAX, to = 0, in_it = 0;
-            const struct pack *k = &packs[i][p / SK_VALUE_PARTS_MAX];
+            const struct pack *k = packs[i];
+            while (p >= k->value.first + k->value.n) k++;
             for (uint32_t q = p; q < end; q++) {
                 struct sk_value_part part = k->value.parts[q - k->value.first];
                 if (!part.len) continue;

@@ -33,7 +33,7 @@ class ExchangeMap(Operator):
             if params.get("boundaries") is not None:
                 t = rb.schema.field(params["keys"][0]).type
                 limits = bounds[t] = bounds.get(t) or boundaries(params["boundaries"], params["keys"][0], t)
-            yield from _skate.exchange_map(params["what"], rb, task.seq or 0, row0, limits)
+            yield from _skate.exchange_map(params["what"], rb, task.seq or 0, row0, limits, task.values)
             row0 += rb.num_rows
 
 

@@ -93,6 +93,7 @@ class Chain:
 
     def run(self, exec_args: tuple[Any, ...], blocks: tuple[pa.RecordBatch, ...]) -> Iterator[Any]:
         seq, cap, target, unit, ranges, *phase = exec_args
+        task.values = phase.pop() if len(phase) % 4 else 1
         if self.context is not None and settings.current is not self.context:  # another stage may have run here
             DataContext._set_current(self.context)
         t = task

@@ -57,6 +57,7 @@ class Task:
     cap: int = -1  # a task may stop after so many output rows
     target: int = 16 << 20
     nbytes: Callable[[pa.RecordBatch], int] = staticmethod(lambda rb: rb.nbytes)
+    values: int = 1  # in how many its packs are to be
     exchange: Exchange  # of a stage that begins with one
     sides: list[int]  # of each input block: the number of the stage's input that it is of
     _source: str = ""
