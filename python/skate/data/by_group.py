@@ -72,16 +72,35 @@ def _codes(col: Any) -> tuple[np.ndarray, int]:
     return coded.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(coded.dictionary)
 
 
+def _differs(col: Any) -> np.ndarray:
+    """Which rows but the first differ from the one before."""
+    t = col.type
+    if col.null_count or not (_T.is_integer(t) or _T.is_floating(t)):
+        v = _codes(col)[0]
+        return v[1:] != v[:-1]
+    v = col.to_numpy()
+    other = v[1:] != v[:-1]
+    return other & ~(np.isnan(v[1:]) & np.isnan(v[:-1])) if _T.is_floating(t) else other
+
+
 class Groups:
     """The groups of some rows, numbered in order of appearance.
 
     Args:
         cols: The key's columns, each of `rows` rows; none: all rows are one group.
         rows: How many rows.
+        in_order: They come in the order of the key, so those of a group are neighbours.
     """
 
-    def __init__(self, cols: Columns, rows: int):
+    def __init__(self, cols: Columns, rows: int, in_order: bool = False):
         ids, n = np.zeros(rows, np.int64), min(rows, 1)
+        if in_order and rows and cols:
+            begins = np.zeros(rows, bool)
+            for c in cols:
+                begins[1:] |= _differs(c)
+            ids = np.cumsum(begins)
+            self.ids, self.n = ids, int(ids[-1]) + 1
+            return
         for c in cols:
             more, m = _codes(c)
             ids, n = (more, m) if n <= 1 else _codes(pa.array(ids * m + more))
@@ -105,6 +124,12 @@ class Groups:
     def sizes(self) -> np.ndarray:
         """How many rows each group has."""
         return np.bincount(self.ids, minlength=self.n)
+
+    @cached_property
+    def _together(self) -> bool:
+        """Whether each group has rows, and they are neighbours, in the order of the groups."""
+        step = np.diff(self.ids, prepend=-1)
+        return bool(len(step)) and step[0] == 1 and self.ids[-1] == self.n - 1 and bool(((step == 0) | (step == 1)).all())
 
     @cached_property
     def order(self) -> np.ndarray | None:
@@ -137,7 +162,13 @@ class Groups:
         return np.bincount(self.ids, weights=values, minlength=self.n).astype(np.int64)
 
     def fold(self, col: Any, how: str) -> Any:
-        """One of Arrow's hash aggregates ("sum", "min", "max") over the values that are there: null for a group without."""
+        """The "sum", "min" or "max" of the values that are there: null for a group without."""
+        if _T.is_null(col.type):
+            return pa.nulls(self.n)
+        if how in _FOLDS and not col.null_count and len(col) and (_T.is_integer(col.type) or _T.is_float64(col.type)) and self._together:
+            t = np.float64 if _T.is_floating(col.type) else np.int64 if how == "sum" and _T.is_signed_integer(col.type) else None
+            starts = np.flatnonzero(np.diff(self.ids, prepend=-1))
+            return pa.array(_FOLDS[how].reduceat(col.to_numpy(), starts, dtype=t))
         t = pa.table({"g": self.ids, "x": col}).group_by("g", use_threads=False).aggregate([("x", how)])
         found: Any = one_array(t.column(f"x_{how}"))
         of = t.column("g").to_numpy()
@@ -244,24 +275,31 @@ class _Count(Way):
         return states[0]
 
 
-WIDE = pa.decimal128(38, 0)  # sums of 64-bit integers
+_FOLDS = {"sum": np.add, "min": np.minimum, "max": np.maximum}
+LOW = (1 << 32) - 1
+
+
+def _whole_sums(col: Any, g: Groups) -> Columns:
+    """Of integers, exact: what their upper halves come to (in units of 2**32), and their lower ones; null for a group without values."""
+    most = 1 << col.type.bit_width
+    if most * len(col) >= 1 << 63:
+        ends = pc.min_max(col).as_py()
+        most = max(abs(ends["min"] or 0), abs(ends["max"] or 0))
+    if most * len(col) < 1 << 63:
+        whole = g.fold(col, "sum").cast(pa.int64())
+        return [pc.shift_right(whole, pa.scalar(32, pa.int64())), pc.bit_wise_and(whole, pa.scalar(LOW, pa.int64()))]
+    if _T.is_unsigned_integer(col.type):
+        high, low = pc.shift_right(col, pa.scalar(32, col.type)), pc.bit_wise_and(col, pa.scalar(LOW, col.type))
+    else:
+        high, low = pc.shift_right(col, pa.scalar(32, pa.int64())), pc.bit_wise_and(col, pa.scalar(LOW, pa.int64()))
+    return [g.fold(high.cast(pa.int64()), "sum"), g.fold(low.cast(pa.int64()), "sum")]
 
 
 def _sums(col: Any, g: Groups) -> Any:
-    """Exact for integers (as WIDE) and decimals, double for floats."""
+    """Exact for decimals, double for floats."""
     t = col.type
     if _T.is_null(t):
         return pa.nulls(g.n)
-    if _T.is_duration(t):
-        t, col = pa.int64(), col.cast(pa.int64())
-    if _T.is_boolean(t) or _T.is_integer(t):
-        most = 1 << t.bit_width
-        if most * len(col) >= 1 << 63:
-            ends = pc.min_max(col).as_py()
-            most = max(abs(ends["min"] or 0), abs(ends["max"] or 0))
-        if most * len(col) >= 1 << 63:
-            col = col.cast(pa.decimal128(20, 0))
-        return g.fold(col, "sum").cast(WIDE)
     if _T.is_decimal(t) and t.bit_width < 128:
         col = col.cast(pa.decimal128(38, t.scale))
     if _T.is_decimal(t) or _T.is_floating(t):
@@ -269,30 +307,54 @@ def _sums(col: Any, g: Groups) -> Any:
     raise TypeError(f"its values, of type {t}, cannot be added")
 
 
-def _narrow(sums: Any, t: pa.DataType) -> Any:
-    """Sums of integers as 64 bits; OverflowError."""
-    if sums.type != WIDE:
-        return sums
-    to = pa.uint64() if t == pa.uint64() else pa.int64()
-    try:
-        sums = sums.cast(to)
-    except pa.ArrowInvalid:
-        raise OverflowError(f"a group's sum is more than {to} holds; cast the column to float64 or to a decimal before") from None
-    return sums.cast(t) if _T.is_duration(t) else sums
+def _parts(col: Any, g: Groups) -> Columns:
+    """A sum as three states, of which those hold nulls of no type that this column has nothing for: two halves of integers, and a sum of floats or decimals."""
+    t = col.type
+    if not (_T.is_boolean(t) or _T.is_integer(t) or _T.is_duration(t)):
+        return [pa.nulls(g.n), pa.nulls(g.n), _sums(col, g)]
+    whole = col.cast(pa.uint8()) if _T.is_boolean(t) else col.cast(pa.int64()) if _T.is_duration(t) else col
+    return [*_whole_sums(whole, g), pa.nulls(g.n)]
+
+
+def _total(parts: Columns, to: pa.DataType) -> Any:
+    """The sum of _parts(): of type `to` where all were integers (OverflowError), else as floats or decimals are."""
+    high, low, other = parts
+    if _T.is_null(high.type):
+        return other
+    if not _T.is_null(other.type):  # integers in some blocks, floats or decimals in others
+        wide = pa.decimal256(70, other.type.scale) if _T.is_decimal(other.type) else pa.float64()
+        whole = (
+            pc.add(pc.multiply(high.cast(pa.float64()), float(1 << 32)), low.cast(pa.float64()))
+            if wide == pa.float64()
+            else _total([high, low, pa.nulls(0)], pa.int64())
+        )
+        some, other = whole.cast(wide), other.cast(wide)
+        both = pc.add(pc.fill_null(some, pa.scalar(0).cast(wide)), pc.fill_null(other, pa.scalar(0).cast(wide)))
+        both = both.cast(parts[2].type) if wide != pa.float64() else both
+        return pc.if_else(pc.or_(pc.is_valid(some), pc.is_valid(other)), both, pa.scalar(None, both.type))
+    high = pc.add(high, pc.shift_right(low, pa.scalar(32, pa.int64())))
+    low = pc.bit_wise_and(low, pa.scalar(LOW, pa.int64()))
+    ends = pc.min_max(high).as_py()
+    least, most = (0, LOW) if to == pa.uint64() else (-(1 << 31), (1 << 31) - 1)
+    if ends["min"] is not None and (ends["min"] < least or ends["max"] > most):
+        raise OverflowError(f"a group's sum is more than {to} holds; cast the column to float64 or to a decimal before")
+    return pc.bit_wise_or(pc.shift_left(high.cast(to, safe=False), pa.scalar(32, to)), low.cast(to))
 
 
 class _Sum(Way):
+    """The parts of a sum, and nulls of the type of the result, where it is neither int64 nor that of a part."""
+
     def of(self, col: Any, g: Groups) -> Columns:
-        # The second state says of which type the result is: it holds nothing.
         t = col.type
-        kept = t if t == pa.uint64() or _T.is_duration(t) else pa.null()
-        return [_sums(col, g), pa.nulls(g.n, kept)]
+        return [*_parts(col, g), pa.nulls(g.n, t if t == pa.uint64() or _T.is_duration(t) else pa.null())]
 
     def more(self, states: Columns, g: Groups) -> Columns:
-        return [g.fold(states[0], "sum") if not _T.is_null(states[0].type) else pa.nulls(g.n), pa.nulls(g.n, states[1].type)]
+        return [g.fold(s, "sum") for s in states[:3]] + [pa.nulls(g.n, states[3].type)]
 
     def result(self, states: Columns) -> Any:
-        return _narrow(states[0], states[1].type)
+        t = states[3].type
+        made = _total(states[:3], pa.uint64() if t == pa.uint64() else pa.int64())
+        return made.cast(t) if _T.is_duration(t) else made
 
 
 class _Extreme(Way):
@@ -324,13 +386,18 @@ def _doubles(col: Any) -> Any:
 
 
 class _Mean(Way):
+    """A number of values, and the parts of their sum."""
+
     def of(self, col: Any, g: Groups) -> Columns:
-        t = col.type
-        whole = _T.is_integer(t) or _T.is_boolean(t)
-        return [_sums(col if whole else _doubles(col), g), pa.array(g.sums(_bits(col)))]
+        whole = _T.is_integer(col.type) or _T.is_boolean(col.type)
+        return [pa.array(g.sums(_bits(col))), *_parts(col if whole else _doubles(col), g)]
 
     def result(self, states: Columns) -> Any:
-        return pc.divide(states[0].cast(pa.float64(), safe=False), states[1].cast(pa.float64()))
+        n, high, low, other = (s.cast(pa.float64()) for s in states)
+        whole = pc.add(pc.multiply(high, float(1 << 32)), low)
+        return pc.divide(
+            pc.add(pc.fill_null(whole, 0.0), pc.fill_null(other, 0.0)), pc.if_else(pc.equal(n, 0.0), pa.scalar(None, pa.float64()), n)
+        )
 
 
 class _Std(Way):
@@ -614,11 +681,11 @@ class Aggregates:
             out[int(name[1:].partition(".")[0])].append(c)
         return out
 
-    def combined(self, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-        """Batches of states as one: a row a group, in the order in which groups come."""
+    def combined(self, batches: list[pa.RecordBatch], in_order: bool = False) -> pa.RecordBatch:
+        """Batches of states as one: a row a group, in the order in which groups come. in_order: they come in the order of the key."""
         rb = merge(batches)
         key = [rb.column(i) for i in range(len(self.keys))]
-        g = Groups(key, rb.num_rows)
+        g = Groups(key, rb.num_rows, in_order)
         if g.n == rb.num_rows:
             return rb
         return self._batch(

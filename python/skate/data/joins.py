@@ -87,13 +87,13 @@ def columns(join: Join, names: tuple[Sequence[str], Sequence[str]]) -> list[Colu
         return [Column(side, i, n) for i, n in enumerate(names[side])]
     key_of = RIGHT if join.kind == "right_outer" else LEFT
     kept = [[(i, n) for i, n in enumerate(names[s]) if s == key_of or n not in join.on[s]] for s in (LEFT, RIGHT)]
-    payload = [{n for _, n in kept[s] if n not in join.on[s]} for s in (LEFT, RIGHT)]
-    both = payload[LEFT] & payload[RIGHT]
+    both = {n for _, n in kept[LEFT]} & {n for _, n in kept[RIGHT]}
     out = []
     for s in (LEFT, RIGHT):
         for i, n in kept[s]:
             of_key = join.on[s].index(n) if join.kind == "full_outer" and s == key_of and n in join.on[s] else -1
-            out.append(Column(s, i, n + (join.suffixes[s] or "") if n in both else n, of_key))
+            suffix = join.suffixes[s] if n in both and n not in join.on[s] else None
+            out.append(Column(s, i, n + (suffix or ""), of_key))
     seen: set[str] = set()
     for c in out:
         if c.name in seen:  # Ray's words, behind ours

@@ -295,6 +295,22 @@ def test_sums_are_exact_or_an_error():
         aggregated([], [ag.Sum("i")], big[:1])
 
 
+def test_blocks_of_several_types():
+    parts = [pa.array([1, 2, None]), pa.array([0.5, None, None]), pa.nulls(3), pa.array([True, None, None]), pa.array([2**62, 2**62, None])]
+    rbs = [pa.RecordBatch.from_arrays([pa.array([1, 2, 3]), c], names=["k", "v"]) for c in parts]
+    aggs = [ag.Sum("v"), ag.Mean("v"), ag.Count("v", ignore_nulls=True)]
+    for width in (1, 2, 5):
+        assert aggregated(["k"], aggs, rbs, width) == [
+            {"k": 1, "sum(v)": 2.0**62, "mean(v)": 2.0**60, "count(v)": 4},
+            {"k": 2, "sum(v)": 2.0**62, "mean(v)": 2.0**61, "count(v)": 2},
+            {"k": 3, "sum(v)": None, "mean(v)": None, "count(v)": 0},
+        ]
+    money = [pa.record_batch({"v": c}) for c in (pa.array([1, 2]), pa.array([D("0.50")], pa.decimal128(5, 2)))]
+    assert aggregated([], [ag.Sum("v"), ag.Mean("v")], money) == [{"sum(v)": D("3.50"), "mean(v)": 3.5 / 3}]
+    mixed = [pa.record_batch({"v": c}) for c in (pa.array([1, 2]), pa.array([0.5]))]
+    assert aggregated([], [ag.Min("v"), ag.Max("v"), ag.AsList("v")], mixed) == [{"min(v)": 0.5, "max(v)": 2.0, "list(v)": [1.0, 2.0, 0.5]}]
+
+
 def test_names():
     assert ag.names_of(["k"], [ag.Sum("x"), ag.Sum("x"), ag.Count(), ag.Sum("x")]) == ["sum(x)", "sum(x)_2", "count()", "sum(x)_3"]
     with pytest.raises(ValueError, match="'k' is there twice"):

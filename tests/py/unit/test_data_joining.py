@@ -101,6 +101,7 @@ def test_names_that_meet():
 
     assert names(["k", "x"], ["k", "x"], ("_l", None)) == ["k", "x_l", "x"], "one suffix is enough"
     assert names(["k", "q"], ["q", "y"], on=("k",), right_on=("q",)) == ["k", "q", "y"], "the right key is left out, so it meets nothing"
+    assert names(["k", "q"], ["q", "k"], ("_l", "_r"), ("k",), ("q",)) == ["k", "q", "k_r"], "a key keeps its name"
     with pytest.raises(ValueError, match="'x' would be there twice.*left_suffix.*Field \"x\" exists 2 times"):
         names(["k", "x"], ["k", "x"])
     with pytest.raises(ValueError, match="'x_l' would be there twice"):

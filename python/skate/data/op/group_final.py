@@ -20,7 +20,7 @@ class GroupFinal(Operator):
             none = rb
             if not rb.num_rows:
                 continue
-            states = of.combined([*last, rb])
+            states = of.combined([*last, rb], in_order=True)
             n = states.num_rows - 1
             last = [states.slice(n)]
             if n:
