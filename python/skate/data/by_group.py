@@ -98,8 +98,10 @@ class Groups:
             begins = np.zeros(rows, bool)
             for c in cols:
                 begins[1:] |= _differs(c)
-            ids = np.cumsum(begins)
-            self.ids, self.n = ids, int(ids[-1]) + 1
+            begins[0] = True
+            self.starts = np.flatnonzero(begins)
+            self.first, self.n = self.starts, len(self.starts)
+            self.sizes = np.diff(self.starts, append=rows)
             return
         for c in cols:
             more, m = _codes(c)
@@ -114,6 +116,19 @@ class Groups:
         return self
 
     @cached_property
+    def ids(self) -> np.ndarray:
+        """The number of each row's group."""
+        return np.repeat(np.arange(self.n), self.sizes)
+
+    @cached_property
+    def starts(self) -> np.ndarray | None:
+        """The row at which each group begins, where each has rows that are neighbours, in the order of the groups; else None."""
+        step = np.diff(self.ids)
+        if not len(self.ids) or self.ids[0] != 0 or self.ids[-1] != self.n - 1 or not ((step == 0) | (step == 1)).all():
+            return None
+        return np.concatenate([[0], np.flatnonzero(step) + 1])
+
+    @cached_property
     def first(self) -> np.ndarray:
         """The first row of each group."""
         at = np.zeros(self.n, np.int64)
@@ -126,15 +141,9 @@ class Groups:
         return np.bincount(self.ids, minlength=self.n)
 
     @cached_property
-    def _together(self) -> bool:
-        """Whether each group has rows, and they are neighbours, in the order of the groups."""
-        step = np.diff(self.ids, prepend=-1)
-        return bool(len(step)) and step[0] == 1 and self.ids[-1] == self.n - 1 and bool(((step == 0) | (step == 1)).all())
-
-    @cached_property
     def order(self) -> np.ndarray | None:
         """The rows, group by group, as they come within each; None: they come so."""
-        if not len(self.ids) or (np.diff(self.ids) >= 0).all():
+        if self.starts is not None or not len(self.ids) or (np.diff(self.ids) >= 0).all():
             return None
         return np.argsort(self.ids, kind="stable")
 
@@ -165,10 +174,9 @@ class Groups:
         """The "sum", "min" or "max" of the values that are there: null for a group without."""
         if _T.is_null(col.type):
             return pa.nulls(self.n)
-        if how in _FOLDS and not col.null_count and len(col) and (_T.is_integer(col.type) or _T.is_float64(col.type)) and self._together:
+        if how in _FOLDS and not col.null_count and (_T.is_integer(col.type) or _T.is_float64(col.type)) and self.starts is not None:
             t = np.float64 if _T.is_floating(col.type) else np.int64 if how == "sum" and _T.is_signed_integer(col.type) else None
-            starts = np.flatnonzero(np.diff(self.ids, prepend=-1))
-            return pa.array(_FOLDS[how].reduceat(col.to_numpy(), starts, dtype=t))
+            return pa.array(_FOLDS[how].reduceat(col.to_numpy(), self.starts, dtype=t))
         t = pa.table({"g": self.ids, "x": col}).group_by("g", use_threads=False).aggregate([("x", how)])
         found: Any = one_array(t.column(f"x_{how}"))
         of = t.column("g").to_numpy()

@@ -32,7 +32,9 @@ def joined(join: Join, left: list[pa.RecordBatch], right: list[pa.RecordBatch], 
     rows = max(sum(rb.num_rows for rb in sides[LEFT] + sides[RIGHT]), 1)
     per_row = sum(_skate.block_nbytes(rb) for rb in sides[LEFT] + sides[RIGHT]) // rows + 1
     some = False
-    for rb in _skate.join(join.kind, (*sides, *keys), shape, picks, alone, max(1, min(ROWS, target // per_row))):
+    for rb in _skate.join(
+        join.kind, (sides[LEFT], sides[RIGHT], keys[LEFT], keys[RIGHT]), shape, picks, alone, max(1, min(ROWS, target // per_row))
+    ):
         some = True
         yield rb
     if not some:
