@@ -181,7 +181,7 @@ def test_pieces_follow_the_bytes(worker):
         calls.append(rb.num_rows)
         return [pa.RecordBatch.from_arrays([pa.array([b"x" * 100_000] * rb.num_rows)], names=["x"])]
 
-    assert sum(b.num_rows for b in rows.pieces(iter([numbers(500)]), task, big, False)) == 500
+    assert sum(b.num_rows for b in rows.pieces(iter([numbers(500)]), task, big, False, False)) == 500
     assert max(calls[1:]) <= 16, "100 KB rows go in pieces of about 1 MiB"
 
 
