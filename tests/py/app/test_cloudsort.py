@@ -232,3 +232,15 @@ def test_two_controllers_of_one_job(tmp_path, records):
     assert p.wait(100) == 0
     assert output(out) == want
     assert os.listdir(out)
+
+
+def test_the_cost_model_gives_the_published_figure(tmp_path):
+    """100 TB on 40 workers: $97 (Exoshuffle-CloudSort, 2022)."""
+    lib = Path(__file__).resolve().parents[3] / "src" / "app" / "lib"
+    (tmp_path / "main.c").write_text(
+        '#include "cost.h"\nint main(void) { cost_print(&(struct cost_run){40, 5378, 1870, 100e12, 6e6, 1e6}); return 0; }\n'
+    )
+    subprocess.run(["cc", "-I", lib, tmp_path / "main.c", lib / "cost.c", "-o", tmp_path / "main"], check=True, timeout=60)
+    told = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True).stdout
+    assert 96.5 < float(told.split("$")[1].split()[0]) < 97.5
+    assert told.startswith("on 40 x i4i.4xlarge and S3: $")
