@@ -199,7 +199,7 @@ static bool begin(void) {
         j.range = lay.map[m];
         submit(MAP, m, &j, NULL, 0, c.block + m, lay.maps, lay.ranges);
     } else if (r < c.n[REDUCE] && c.done[MAP] == lay.maps && c.done[MERGE] == c.n[MERGE]) {
-        if (!c.mapped_s) c.mapped_s = tool_now();
+        if (c.mapped_s == 0) c.mapped_s = tool_now();
         j.index = r;
         part_url(r, j.range.url);
         if (!c.made[r]) return submit(REDUCE, r, &j, c.run + (size_t)r * lay.groups, lay.groups, NULL, 0, 0), true;
@@ -234,8 +234,8 @@ static void run(void) {
             if (ready[i]) take(i);
         if (show)
             fprintf(stderr, "\rcloudsort: map %u/%u, merge %u/%u, reduce %u/%u; %.1f of %.1f GB in, %.1f out; %.0f s ", c.done[MAP],
-                    lay.maps, c.done[MERGE], c.n[MERGE], c.done[REDUCE], c.n[REDUCE], (double)c.in * SIZE / 1e9, (double)lay.bytes / 1e9,
-                    (double)c.out * SIZE / 1e9, tool_now() - c.began);
+                    lay.maps, c.done[MERGE], c.n[MERGE], c.done[REDUCE], c.n[REDUCE], (double)(c.in * SIZE) / 1e9, (double)lay.bytes / 1e9,
+                    (double)(c.out * SIZE) / 1e9, tool_now() - c.began);
     }
     char text[200];
     if (show) fputc('\n', stderr);
@@ -280,7 +280,7 @@ int main(int argc, char **argv) {
         tool_die("%s is there, and no journal: the output of another run", url);
 
     c.n[MAP] = lay.maps, c.n[MERGE] = lay.per_merge ? lay.groups * lay.ranges : 0, c.n[REDUCE] = lay.parts;
-    c.made = tool_need(calloc(lay.parts, sizeof *c.made)), c.acked = tool_need(calloc(lay.maps + 1, sizeof *c.acked));
+    c.made = tool_need(calloc(lay.parts + 1, sizeof *c.made)), c.acked = tool_need(calloc(lay.maps + 1, sizeof *c.acked));
     c.block = tool_need(calloc((size_t)lay.ranges * lay.maps + 1, sizeof *c.block));
     c.run = lay.per_merge ? tool_need(calloc((size_t)lay.parts * lay.groups + 1, sizeof *c.run)) : c.block;
     c.journal = journal_open(journal, lay.hash, lay.parts, c.made);

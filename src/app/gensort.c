@@ -92,7 +92,7 @@ int main(int argc, char **argv) {
     struct part all = {0};
     struct output out = {0};
     double cpus = 0;
-    sortrec_u128 n;
+    sortrec_u128 n = 0;
     while ((flag = getopt(argc, argv, "+acb:t:s")) != -1) {
         if (flag == 'a') all.ascii = 1;
         else if (flag == 'c') all.sum = 1;

@@ -7,6 +7,7 @@
  * Unlike the original, -i compares the 10 bytes of the key only. */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,8 +57,8 @@ static void take(void *ctx, const void *result) {
 static struct sortrec_summary of_records(const char *path, uint64_t size, double cpus) {
     struct sortrec_summary sum = {0};
     if (size % SORTREC_SIZE)
-        tool_die("%s: partial record found at end: %llu bytes are %llu records of %d and %llu bytes more", path, (unsigned long long)size,
-                 (unsigned long long)(size / SORTREC_SIZE), SORTREC_SIZE, (unsigned long long)(size % SORTREC_SIZE));
+        tool_die("%s: partial record found at end: %" PRIu64 " bytes are %" PRIu64 " records of %d and %" PRIu64 " bytes more", path, size,
+                 size / SORTREC_SIZE, SORTREC_SIZE, size % SORTREC_SIZE);
     uint64_t n = size / SORTREC_SIZE;
     size_t parts = (size_t)((n + PART - 1) / PART);
     struct part *p = tool_need(calloc(parts + 1, sizeof *p));
@@ -77,13 +78,12 @@ static struct sortrec_summary of_summaries(const char *path, FILE *in) {
     size_t n;
     for (uint64_t i = 0; (n = fread(&part, 1, sizeof part, in)) > 0; i++) {
         if (n != sizeof part)
-            tool_die("%s: partial partition summary found at end: %zu of %zu bytes behind %llu summaries", path, n, sizeof part,
-                     (unsigned long long)i);
+            tool_die("%s: partial partition summary found at end: %zu of %zu bytes behind %" PRIu64 " summaries", path, n, sizeof part, i);
         sortrec_u128 records = sortrec_value(part.records), unordered = sortrec_value(part.unordered),
                      same = sortrec_value(part.duplicates);
         if (!records || unordered + same >= records || sortrec_value(part.first_unordered) >= records ||
             !unordered != !sortrec_value(part.first_unordered))
-            tool_die("%s: what begins at byte %llu is no summary", path, (unsigned long long)(i * sizeof part));
+            tool_die("%s: what begins at byte %" PRIu64 " is no summary", path, i * sizeof part);
         sortrec_join(&sum, &part, ignore_case);
     }
     if (ferror(in)) tool_die("%s: %s", path, strerror(errno));

@@ -19,7 +19,7 @@ int files_fail(const char *fmt, ...) {
 }
 
 static const struct files_ops *ops_of(const char *url) {
-    if (strncmp(url, "s3://", 5)) return &files_local;
+    if (strncmp(url, "s3://", 5) != 0) return &files_local;
 #ifdef SKATE_CURL
     return &files_s3;
 #else

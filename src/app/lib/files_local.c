@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +38,7 @@ static int read_(const struct files_range *r, size_t n) {
         int rc = tool_read(fd, r->to, r->n, r->at), error = errno;
         close(fd);
         errno = error;
-        if (rc && !error) return files_fail("%s: it ends before byte %llu: it became shorter", r->url, (unsigned long long)(r->at + r->n));
+        if (rc && !error) return files_fail("%s: it ends before byte %" PRIu64 ": it became shorter", r->url, r->at + r->n);
         if (rc) return failed(r->url);
     }
     return 0;
@@ -79,10 +80,11 @@ static void abort_(struct files_out *o) { (void)end((struct local *)(void *)o, f
 static int sweep(const char *folder) {
     if (mkdir(folder, 0777) && errno != EEXIST) return failed(folder);
     DIR *d = opendir(folder);
-    if (!d) return failed(folder);
+    int fd = d ? dirfd(d) : -1;
+    if (fd < 0) return failed(folder);
     for (struct dirent *e; (e = readdir(d));) {
         size_t n = strlen(e->d_name);
-        if (e->d_name[0] == '.' && n > 4 && !strcmp(e->d_name + n - 4, ".tmp")) (void)unlinkat(dirfd(d), e->d_name, 0);
+        if (e->d_name[0] == '.' && n > 4 && strcmp(e->d_name + n - 4, ".tmp") == 0) (void)unlinkat(fd, e->d_name, 0);
     }
     closedir(d);
     return 0;

@@ -23,22 +23,19 @@ static const double FIRST_WAIT_S = 0.1, LONGEST_WAIT_S = 5;
 
 struct request { /* all that a try needs; a try begins with what the last one left set back */
     const char *method;
-    char url[NAME];
     uint64_t at;
     size_t range; /* bytes from `at` on; 0: no range */
     const uint8_t *body;
     size_t body_n, sent;
     uint8_t *to; /* the answer: to memory of the caller (range), or to own memory, with a zero behind it */
     size_t got;
-    char etag[256];
     uint64_t length;
-    /* of the tries */
-    CURL *h;
+    CURL *h; /* of the try */
     struct curl_slist *headers;
-    int tries;
     double again; /* when the next one may begin */
+    int tries;
     bool done, failed;
-    char why[CURL_ERROR_SIZE];
+    char url[NAME], etag[256], why[CURL_ERROR_SIZE + 2];
 };
 
 /* ---- a try ------------------------------------------------------------------------------------------------------------------------- */
@@ -87,7 +84,7 @@ static int rewind_(void *ctx, curl_off_t at, int whence) {
 
 static size_t header(char *p, size_t size, size_t n, void *ctx) {
     struct request *r = ctx;
-    if (n * size > 5 && !strncasecmp(p, "etag:", 5)) {
+    if (n * size > 5 && strncasecmp(p, "etag:", 5) == 0) {
         const char *from = p + 5, *end = p + n * size;
         while (from < end && *from == ' ') from++;
         while (end > from && (end[-1] == '\r' || end[-1] == '\n' || end[-1] == ' ')) end--;
@@ -120,7 +117,7 @@ static void try_(CURLM *m, struct request *r) {
     curl_easy_setopt(r->h, CURLOPT_WRITEDATA, r);
     curl_easy_setopt(r->h, CURLOPT_HEADERFUNCTION, header);
     curl_easy_setopt(r->h, CURLOPT_HEADERDATA, r);
-    if (!strcmp(r->method, "PUT")) {
+    if (strcmp(r->method, "PUT") == 0) {
         curl_easy_setopt(r->h, CURLOPT_UPLOAD, 1L);
         curl_easy_setopt(r->h, CURLOPT_UPLOAD_BUFFERSIZE, 512L << 10);
         curl_easy_setopt(r->h, CURLOPT_READFUNCTION, give);
@@ -128,18 +125,18 @@ static void try_(CURLM *m, struct request *r) {
         curl_easy_setopt(r->h, CURLOPT_SEEKFUNCTION, rewind_);
         curl_easy_setopt(r->h, CURLOPT_SEEKDATA, r);
         curl_easy_setopt(r->h, CURLOPT_INFILESIZE_LARGE, (curl_off_t)r->body_n);
-    } else if (!strcmp(r->method, "POST")) {
+    } else if (strcmp(r->method, "POST") == 0) {
         curl_easy_setopt(r->h, CURLOPT_POST, 1L);
         curl_easy_setopt(r->h, CURLOPT_POSTFIELDS, r->body ? (const char *)r->body : "");
         curl_easy_setopt(r->h, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)r->body_n);
-    } else if (!strcmp(r->method, "HEAD")) curl_easy_setopt(r->h, CURLOPT_NOBODY, 1L);
+    } else if (strcmp(r->method, "HEAD") == 0) curl_easy_setopt(r->h, CURLOPT_NOBODY, 1L);
     else curl_easy_setopt(r->h, CURLOPT_CUSTOMREQUEST, r->method);
     if (r->range) {
         snprintf(range, sizeof range, "%" PRIu64 "-%" PRIu64, r->at, r->at + r->range - 1);
         curl_easy_setopt(r->h, CURLOPT_RANGE, range);
     }
     /* No header is taken away with an empty one: libcurl 7.88 signs it all the same. */
-    if (!strcmp(r->method, "POST")) add_header(r, "Content-Type: %s", "application/xml");
+    if (strcmp(r->method, "POST") == 0) add_header(r, "Content-Type: %s", "application/xml");
     if (getenv("AWS_ACCESS_KEY_ID")) {
         char how[128], who[NAME];
         snprintf(how, sizeof how, "aws:amz:%s:s3", env("AWS_REGION", env("AWS_DEFAULT_REGION", "us-east-1")));
@@ -151,7 +148,7 @@ static void try_(CURLM *m, struct request *r) {
     }
     curl_easy_setopt(r->h, CURLOPT_HTTPHEADER, r->headers);
     curl_multi_add_handle(m, r->h);
-    *(strcmp(r->method, "GET") && strcmp(r->method, "HEAD") ? &files_count.puts : &files_count.gets) += 1;
+    *(strcmp(r->method, "GET") != 0 && strcmp(r->method, "HEAD") != 0 ? &files_count.puts : &files_count.gets) += 1;
 }
 
 /* The try has ended: is the request done, does it fail, or is it made again? */
@@ -170,7 +167,7 @@ static void ended(CURLM *m, struct request *r, CURLcode code) {
          lasting = status >= 400 && status < 500 && status != 408 && status != 429;
     if (good && r->range && r->got != r->range)
         good = false, snprintf(r->why, sizeof r->why, "%zu bytes came instead of %zu", r->got, r->range);
-    if (good && !strcmp(r->method, "POST") && r->to && strstr((char *)r->to, "<Error>"))
+    if (good && strcmp(r->method, "POST") == 0 && r->to && strstr((char *)r->to, "<Error>"))
         good = false; /* CompleteMultipartUpload: 200, and then it fails */
     if (good) {
         r->done = true;

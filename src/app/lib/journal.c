@@ -39,7 +39,7 @@ struct journal journal_open(const char *path, uint64_t fingerprint, uint32_t n, 
         if (ftruncate(j.fd, 0)) tool_die("%s: %s", path, strerror(errno));
         add(&j, head);
     } else {
-        if (strncmp(text, head, strlen(head)))
+        if (strncmp(text, head, strlen(head)) != 0)
             tool_die(
                 "%s: the journal of another job (other input, output or options): give it the same, or remove the journal and the output",
                 path);
