@@ -1,7 +1,7 @@
 /* hash.c - 64-bit hashes of key columns.
  *
  * A function of the logical value, so that a block with a dictionary, a view, an offset or one null more sends its rows where its neighbours do: integers are
- * hashed as 64-bit numbers, floats as doubles, decimals as 256 bits, text by length and bytes. Columns are chained in order. Fixed-width values go through
+ * hashed as 64-bit numbers, floats that are such a number like it, others as doubles, decimals as 256 bits, text by length and bytes. Columns are chained in order. Fixed-width values go through
  * the finalizer of splitmix64, a bijection: 64-bit keys do not collide. Bytes are folded 16 at a time by 64x64 -> 128-bit products, as wyhash does (Wang Yi,
  * public domain). Not against an adversary. Cost: 2 ns a row and fixed-width column. */
 #include "kernel/kernel_int.h"
@@ -50,8 +50,13 @@ SK_INLINE uint64_t float_bits(const uint8_t *p, uint32_t width) {
     float f;
     memcpy(&f, &single, 4);
     double d = width == 4 ? (double)f : half(bits);
-    if (width != 8) memcpy(&bits, &d, 8);
-    return bits == UINT64_C(1) << 63 ? 0 : bits; /* -0.0 is 0.0 */
+    if (width == 8) memcpy(&d, &bits, 8);
+    else memcpy(&bits, &d, 8);
+    if (d >= -0x1p63 && d < 0x1p64) { /* a column of ints in one block, of floats in another: 1 meets 1.0, and -0.0 is 0.0 */
+        uint64_t whole = d < 0 ? (uint64_t)(int64_t)d : (uint64_t)d;
+        if ((d < 0 ? (double)(int64_t)whole : (double)whole) == d) return whole;
+    }
+    return bits;
 }
 
 static uint64_t decimal_hash(const uint8_t *p, uint32_t width) {

@@ -205,6 +205,37 @@ TEST(hash_ignores_layout) {
         }
 }
 
+/* A key column that is of ints in one block and of floats in another. */
+TEST(hash_of_whole_floats_is_that_of_ints) {
+    enum { ROWS = 300 };
+    struct table a = {.n = 1, .rows = ROWS}, b = {.n = 1, .rows = ROWS};
+    static int64_t ints[ROWS];
+    static double floats[ROWS];
+    uint64_t x[ROWS], y[ROWS];
+    for (int i = 0; i < ROWS; i++) {
+        ints[i] = (int64_t)(test_rand() >> 11) >> test_below(53);
+        if (i % 2) ints[i] = -ints[i];
+        floats[i] = (double)ints[i];
+    }
+    floats[0] = -0.0;
+    ints[0] = 0;
+    column_make(&a.columns[0], "l", ROWS, (struct column_how){.distinct = 1});
+    column_make(&b.columns[0], "g", ROWS, (struct column_how){.distinct = 1});
+    a.columns[0].array.offset = b.columns[0].array.offset = 0;
+    a.columns[0].buffers[1] = ints;
+    b.columns[0].buffers[1] = floats;
+    open_keys(&a);
+    open_keys(&b);
+    sk_keys_hash(a.keys, x);
+    sk_keys_hash(b.keys, y);
+    for (int i = 0; i < ROWS; i++) CHECK_MSG(x[i] == y[i], "row %d: %lld", i, (long long)ints[i]);
+    for (int i = 0; i < ROWS; i++) floats[i] = (double)(ints[i] % 1000000) + 0.5;
+    sk_keys_hash(b.keys, y);
+    for (int i = 0; i < ROWS; i++) CHECK(x[i] != y[i]);
+    free_table(&a);
+    free_table(&b);
+}
+
 TEST(hash_spreads) {
     enum { N = 4096 };
     struct table t = {.n = 1, .rows = N};

@@ -104,6 +104,17 @@ def test_blocks_of_other_types_are_brought_together():
     assert {r["id"]: r["x"] for r in ds.repartition(2, shuffle=True).take_all()} == want
 
 
+def test_equal_keys_of_other_types_meet():
+    ds = skate.data.range(90, override_num_blocks=9).map_batches(
+        lambda b: {"k": b["id"] % 7 if b["id"][0] < 45 else (b["id"] % 7).astype("float32"), "id": b["id"]}, batch_size=10
+    )
+    where = {}
+    for i, b in enumerate(blocks(ds.repartition(5, keys=["k"]))):
+        for r in b:
+            assert where.setdefault(r["k"], i) == i
+    assert len(where) == 7
+
+
 def test_nothing_to_shuffle():
     none = skate.data.range(50).filter(lambda r: False)
     for out in (none.random_shuffle(seed=1), none.repartition(3, shuffle=True), none.repartition(3, keys=["id"])):
