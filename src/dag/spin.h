@@ -10,7 +10,8 @@
 
 #include "base/base.h"
 
-#define SK_SPIN_CAP_NS INT64_C(100000) /* above what a round over two futexes costs, 33-46 us, so that such waits count as short */
+#define SK_SPIN_CAP_NS \
+    INT64_C(250000) /* what two ends that hand each other 1 MB wait, 110 us, has to be short; so have two wake-ups, 33-46 us */
 #define SK_SPIN_PROBE 128u
 #define SK_SPIN_ONE 1024 /* long_part: all waits are */
 

@@ -24,7 +24,7 @@ TEST(spin_for_a_quick_partner) {
 TEST(sleep_for_a_slow_partner) {
     struct sk_spin s = sk_spin_of(SK_SPIN_CAP_NS);
     (void)waits(&s, 20, 1000 * US, 1000 * US);
-    CHECK_GE(waits(&s, 1280, 1000 * US, 1000 * US), 1270); /* 100 us of CPU in 128 ms */
+    CHECK_GE(waits(&s, 1280, 1000 * US, 1000 * US), 1270); /* the probes: a cap of CPU in 128 ms */
 }
 
 TEST(sleep_where_the_partner_needs_this_core) {
