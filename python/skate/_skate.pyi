@@ -14,6 +14,7 @@ T_co = TypeVar("T_co", covariant=True)
 F = TypeVar("F", bound=Callable[..., Any])
 
 POLICIES: tuple[str, ...]  # names of the scheduling policies
+SHUFFLES: tuple[str, ...]  # names of the strategies of exchanges
 
 def front(function: F) -> F: ...  # the same as a method whose errors show the user's frames only
 
@@ -224,9 +225,9 @@ def exchange_cut(what: bytes, samples: list[Any], n: int, /) -> Work | None:
     """None: the samples are of different schemas. A sample: bytes of a block, or a list of one batch."""
 
 def exchange_reduce(
-    what: bytes, slices: list[tuple[Any, int, bool]], first: int, end: int, n: int, target: int, bounds: Any, /
+    what: bytes, slices: list[tuple[Any, int, bool, int]], first: int, end: int, n: int, target: int, bounds: Any, /
 ) -> Work | None:
-    """None: the slices are of different schemas. A slice: (bytes of blocks or a list of batches, run, whether its rows are wanted)."""
+    """None: the slices are of different schemas. A slice: (bytes of blocks or a list of batches, run, whether its rows are wanted, its first partition)."""
 
 def blocks(slice: Any, /) -> list[Any]:
     """The batches of a slice, over its bytes."""

@@ -37,11 +37,13 @@ static void write_exec(struct sk_wr *w, const struct sk_exec *x, const struct sk
         sk_wr_u32(w, b->pack->run);
         sk_wr_u32(w, b->slice ? (uint32_t)b->ref.origin : 0);
     }
-    if (!s->exchange) return;
-    sk_wr_u32(w, t->phase);
-    sk_wr_u32(w, t->unit);
-    sk_wr_u32(w, t->last);
-    sk_wr_u32(w, s->exchange->n);
+    if (s->exchange) {
+        sk_wr_u32(w, t->phase);
+        sk_wr_u32(w, t->unit);
+        sk_wr_u32(w, t->last);
+        sk_wr_u32(w, s->exchange->n);
+    }
+    if (s->packs) sk_wr_u32(w, sk_view_values(x->step, s));
 }
 
 /* The argument that says what this task is; *temp gets a reference to give back after submit when it had to be put. */

@@ -81,7 +81,7 @@ static bool sort_by_side(struct sk_exchange *e, uint32_t n_inputs) {
 static uint64_t most_bytes(const struct sk_step *x) { return SK_MAX(SK_MIN(x->conf.target_max_bytes, x->mem.limit / 8), 1); }
 
 /* Bytes of a reduce: all slots are busy, if there is enough for that; none is larger than a block should be, or an eighth of memory. */
-static uint64_t target_bytes(const struct sk_step *x, const struct sk_sstage *s, uint64_t total) {
+uint64_t sk_exchange_target(const struct sk_step *x, const struct sk_sstage *s, uint64_t total) {
     int64_t slots = s->kind == SK_STAGE_ACTORS ? s->pool_max : x->conf.cpu_e4 / SK_MAX(s->cpu_e4, 1);
     if (s->kind == SK_STAGE_TASKS && s->cpu_e4 <= 0) slots = x->conf.cpu_e4 / SK_RES_UNIT;
     if (s->max_tasks) slots = SK_MIN(slots, (int64_t)s->max_tasks);
@@ -174,7 +174,7 @@ sk_rc sk_exchange_input_ended(struct sk_step *x, struct sk_sstage *s, struct sk_
         e->pending[k] = NULL;
         if (late) SK_TRY(sk_step_drop(x, late, err));
     }
-    e->target = target_bytes(x, s, e->total);
+    e->target = sk_exchange_target(x, s, e->total);
     e->n = count_partitions(e);
     e->bytes = sk_calloc(TAG, e->n * sizeof *e->bytes);
     if (!e->bytes || !sort_by_side(e, s->n_inputs)) return SK_ERR(err, SK_ENOMEM, "%s: no memory for %u partitions", s->label, e->n);
@@ -261,7 +261,7 @@ static struct sk_bref part_of(const struct sk_pack *p, uint32_t a, uint32_t b) {
         if (!c->len64) continue;
         if (!end) {
             r.row0 = (uint64_t)c->off64 * 64;
-            r.origin = c->row;
+            r.origin = p->kind == SK_PACK_RUN ? c->row : i;
         }
         r.n_rows += c->rows;
         end = (uint64_t)c->off64 * 64 + len_of(c);

@@ -65,6 +65,7 @@ struct sk_pack_cut {                  /* of CUTS: whole pages; neighbours may sh
 enum { SK_PACK_NOTE = 0x504b4b53, SK_PACK_PARTS_MAX = 120, SK_PACK_CUTS_MAX = 60 }; /* of a note: more are more yields */
 
 struct sk_exec_conf {
+    const char *shuffle;       /* strategy of exchanges (shuffle/by/); NULL: "auto" */
     const char *policy;        /* NULL: "adaptive" where the engine spills, else "downstream" */
     uint64_t memory_bytes;     /* budget for all blocks that exist or were promised; 0: chosen from the capacity of the nodes */
     uint64_t target_max_bytes; /* a task's output is cut here (128 MiB in Ray; smaller is affordable); told to the workers */
@@ -93,8 +94,11 @@ struct sk_exec_conf {
  *
  * Of a stage that begins with an exchange:
  *   [1] per block there is more: u64 length, u32 run, u32 row; and row0 is a byte: the part is [row0, row0 + length) of the argument. run: number of the pack in the
- *       order (input, task, yield), from 0 on; of runs what `run` of their CUTS is. row: of the part's first row, in its run. Then, at the end of all: u32 phase
+ *       order (input, task, yield), from 0 on; of runs what `run` of their CUTS is. row: of the part's first row, in its run; of packs of partitions: the first partition that it has bytes of. Then, at the end of all: u32 phase
  *       (enum sk_exec_phase), u32 first partition, u32 partition behind the last one, u32 number of partitions in all. cap_rows is for what a reduce gives.
+ * Of a stage whose blocks are packs: at the end of all that, u32 values: so many values its packs (or its runs, each with its sample) should be in, each of as many
+ * neighbouring partitions (rows); more where one would have too many parts.
+ *
  *   CUT     once, before all reduces, where the exchange cuts runs, and there are any. Blocks: the samples, in the order (input, task, yield); partitions 0 to n. It yields
  *           CUTS and BOUNDS only; operators fused behind the exchange do not see it.
  *   REDUCE  each makes partitions [first, behind the last). Blocks: the bounds, if there are any, with input number SK_SIDE_BOUNDS; then the parts, in the order (input, task,

@@ -13,6 +13,7 @@
 #include "base/vec.h"
 #include "exec/exec.h"
 #include "exec/guards.h"
+#include "shuffle/shuffle.h"
 
 #define SK_NO_STAGE UINT32_MAX
 #define SK_BUNDLE_BLOCKS_MAX 128u /* inputs of one task; of one that merges packs or takes parts of them: any number */
@@ -263,6 +264,8 @@ struct sk_step_conf {
     int64_t node_cpu_e4, node_gpu_e4; /* the most that one node has; 0: not known */
     bool moves;                       /* SPILLED and RESTORED will come; without them no block need be found by its id */
     const struct sk_policy *policy;
+    const struct sk_shuffle_ops *shuffle;
+    bool no_parts; /* the engine gives tasks whole values only */
 };
 
 struct sk_step {
@@ -361,8 +364,7 @@ sk_rc sk_zip_pair(struct sk_step *x, struct sk_sstage *s, struct sk_err *err); /
 uint64_t sk_zip_lead(const struct sk_sstage *s, uint32_t side);                /* bytes of an input that wait for rows of another one */
 
 /* packs.c: packs on their way, and those that are merged */
-bool sk_pack_note_ok(struct sk_bytes note);                                     /* whole, and within its bounds */
-struct sk_pack *sk_pack_new(struct sk_blk *b, const struct sk_pack_note *note); /* b is a pack from now on; NULL: no memory */
+bool sk_pack_note_ok(struct sk_bytes note); /* whole, and within its bounds */
 sk_rc sk_packs_take_in(struct sk_step *x, struct sk_sstage *s, uint32_t side, struct sk_blk *b, struct sk_err *err);
 sk_rc sk_packs_input_ended(struct sk_step *x, struct sk_sstage *s, struct sk_err *err);
 sk_rc sk_packs_drop(struct sk_step *x, struct sk_sstage *s, struct sk_err *err); /* nobody wants them: what no task has is given back */
@@ -377,6 +379,7 @@ sk_rc sk_exchange_refill(struct sk_step *x, struct sk_sstage *s,
                          struct sk_err *err); /* the next reduce's input is ready, if there is one */
 void sk_exchange_launched(struct sk_step *x, struct sk_sstage *s, struct sk_stask *t);
 void sk_exchange_over(struct sk_step *x, struct sk_sstage *s, struct sk_stask *t);
+uint64_t sk_exchange_target(const struct sk_step *x, const struct sk_sstage *s, uint64_t total); /* bytes of a reduce, of so many in all */
 sk_rc sk_exchange_drop(struct sk_step *x, struct sk_sstage *s, struct sk_err *err);
 static inline bool sk_exchange_spent(const struct sk_exchange *e) {
     return e->running && e->next == e->n;
@@ -387,6 +390,8 @@ void sk_view_init(struct sk_step *x);                          /* what is fixed 
 void sk_view_look(struct sk_step *x, struct sk_sched_view *v); /* as it is now; valid until the state changes */
 /* What counts as in memory: not what waits in exchanges and may go to disk, but the parts of it that tasks have. */
 uint64_t sk_view_used(const struct sk_step *x);
+uint32_t sk_view_values(const struct sk_step *x,
+                        const struct sk_sstage *s);   /* that the packs of a task of s should be in: the strategy says */
 bool sk_view_in_turn(struct sk_step *x, uint32_t si); /* no earlier input of a union, nor one that it is ahead of, comes first */
 static inline bool sk_stage_runs(const struct sk_sstage *s) { return s->kind == SK_STAGE_TASKS || s->kind == SK_STAGE_ACTORS; }
 static inline enum sk_wait sk_stage_wait(const struct sk_sstage *s) { return sk_wait_of[s->stop]; } /* as the last look at it said */

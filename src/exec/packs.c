@@ -8,8 +8,6 @@
 
 #define TAG SK_TAG_EXEC
 
-static const void *entries(const struct sk_pack_note *note) { return note + 1; }
-
 /* Do the parts make up the value? */
 static bool parts_ok(const struct sk_pack_note *h, const uint8_t *at) {
     uint64_t len = 0, rows = 0;
@@ -38,23 +36,6 @@ bool sk_pack_note_ok(struct sk_bytes note) {
     case SK_PACK_BOUNDS: return !h.n;
     default: return false;
     }
-}
-
-struct sk_pack *sk_pack_new(struct sk_blk *b, const struct sk_pack_note *note) {
-    uint32_t n = note->kind == SK_PACK_PARTS ? note->n : 0;
-    struct sk_pack *p = sk_calloc(TAG, sizeof *p + n * sizeof *p->part);
-    if (!p) return NULL;
-    p->blk = b;
-    p->kind = note->kind;
-    p->first = note->first;
-    p->n = n;
-    const struct sk_pack_part *part = entries(note);
-    for (uint32_t i = 0, off = 0; i < n; off += part[i++].len64) {
-        p->part[i] = (struct sk_pack_cut){.off64 = off, .len64 = part[i].len64, .rows = part[i].rows};
-        if (part[i].len64) p->last = p->first + i + 1;
-    }
-    b->pack = p;
-    return p;
 }
 
 /* ---- merges -------------------------------------------------------------------------------------------------------------------------- */

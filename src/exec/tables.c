@@ -38,11 +38,29 @@ sk_rc sk_step_act(struct sk_step *x, struct sk_act a, struct sk_err *err) {
     return sk_vec_push(&x->acts, TAG, a) ? SK_OK : SK_ERR(err, SK_ENOMEM, "pipeline: no memory for an action");
 }
 
+/* b is a pack from now on. */
+static struct sk_pack *new_pack(struct sk_blk *b, const struct sk_pack_note *note) {
+    uint32_t n = note->kind == SK_PACK_PARTS ? note->n : 0;
+    struct sk_pack *p = sk_calloc(TAG, sizeof *p + n * sizeof *p->part);
+    if (!p) return NULL;
+    p->blk = b;
+    p->kind = note->kind;
+    p->first = note->first;
+    p->n = n;
+    const struct sk_pack_part *part = (const void *)(note + 1);
+    for (uint32_t i = 0, off = 0; i < n; off += part[i++].len64) {
+        p->part[i] = (struct sk_pack_cut){.off64 = off, .len64 = part[i].len64, .rows = part[i].rows};
+        if (part[i].len64) p->last = p->first + i + 1;
+    }
+    b->pack = p;
+    return p;
+}
+
 sk_rc sk_step_new_blk(struct sk_step *x, struct sk_stask *t, const struct sk_step_ev *ev, struct sk_blk **out, struct sk_err *err) {
     struct sk_sstage *s = &x->s[t->stage];
     struct sk_blk *b = sk_pool_get(&x->blks);
     if (b) *b = (struct sk_blk){.ref = ev->block, .cost = SK_MAX(ev->cost, ev->block.bytes)};
-    bool ok = b && (!ev->pack || sk_pack_new(b, ev->pack));
+    bool ok = b && (!ev->pack || new_pack(b, ev->pack));
     if (!ok || (b->cost && x->conf.moves && sk_map_put(&x->by_oid, ev->block.oid, b) != SK_OK)) {
         if (b) sk_free(b->pack);
         if (b) sk_pool_put(&x->blks, b);

@@ -70,6 +70,22 @@ uint64_t sk_stage_est_out(const struct sk_step *x, const struct sk_sstage *s) {
     return SK_MIN(out, x->mem.limit);
 }
 
+/* What its maps will give, as far as it is known: those that have not started are guessed by those that have. */
+uint32_t sk_view_values(const struct sk_step *x, const struct sk_sstage *s) {
+    const struct sk_exchange *e = x->s[s->parent].exchange;
+    if (!e || s->merge || !x->conf.shuffle) return 1;
+    uint64_t map = SK_MAX(sk_stage_est_out(x, s), s->in_flight ? s->promise / s->in_flight : 0);
+    uint64_t tasks = s->in_flight + (s->source ? s->n_units - s->next_unit : s->n_ready);
+    uint64_t all = SK_MAX(e->total + s->held_cost + tasks * map, map);
+    struct sk_shuffle_sizes z = {.memory_bytes = x->mem.limit,
+                                 .spills = x->conf.moves,
+                                 .parts = !x->conf.no_parts,
+                                 .bytes = all,
+                                 .map_bytes = map,
+                                 .reduce_bytes = sk_exchange_target(x, &x->s[s->parent], all)};
+    return x->conf.shuffle->values(&z);
+}
+
 /* ---- slots -------------------------------------------------------------------------------------------------------------------------- */
 
 /* Nothing waits in the engine behind a limit of the user's: it would run there. */

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "exec/exec.h"
 #include "py/py_fields.h"
+#include "shuffle/shuffle.h"
 
 struct py_exec {
     PyObject_HEAD struct sk_exec *x; /* NULL: stopped */
@@ -75,7 +76,7 @@ void py_exec_stop_all(struct py_state *st) /* closing: nobody is inside */
 /* ---- start ----------------------------------------------------------------------------------------------------------------------------- */
 
 struct given { /* Exec's conf; borrowed */
-    const char *policy;
+    const char *policy, *shuffle;
     PyObject *run_stage, *stage_init, *stage_call, *skip_units;
     uint64_t memory_bytes, target_max_bytes, target_min_bytes, most_cpu_e4, most_gpu_e4;
     int64_t max_bad_rows, max_errored_blocks;
@@ -87,6 +88,7 @@ struct given { /* Exec's conf; borrowed */
 
 static const struct py_field field[] = {
     F("policy", TEXT, policy),
+    F("shuffle", TEXT, shuffle),
     F("run_stage", OBJECT, run_stage),
     F("stage_init", OBJECT, stage_init),
     F("stage_call", OBJECT, stage_call),
@@ -116,6 +118,7 @@ static int define(struct py_state *st, PyObject *fn, bool method, sk_fid *out) {
 static int conf_read(struct py_state *st, PyObject *conf, struct given *g, struct sk_exec_conf *c) {
     if (py_fields_read(&fields, NULL, conf, g) < 0) return -1;
     *c = (struct sk_exec_conf){.policy = g->policy,
+                               .shuffle = g->shuffle,
                                .memory_bytes = g->memory_bytes,
                                .target_max_bytes = g->target_max_bytes,
                                .target_min_bytes = g->target_min_bytes,
@@ -433,17 +436,17 @@ static PyType_Slot exec_slots[] = {
 };
 static PyType_Spec exec_spec = {"skate._skate.Exec", sizeof(struct py_exec), 0, Py_TPFLAGS_DEFAULT, exec_slots};
 
-/* _skate.POLICIES: the names of the scheduling policies. */
-static int add_policies(PyObject *module) {
+/* _skate.POLICIES, _skate.SHUFFLES: names of scheduling policies, and of strategies of exchanges. */
+static int add_names(PyObject *module, const char *as, const char *(*name_of)(unsigned i)) {
     unsigned n = 0;
-    while (sk_policy_name(n)) n++;
+    while (name_of(n)) n++;
     PyObject *names = PyTuple_New(n);
     for (unsigned i = 0; names && i < n; i++) {
-        PyObject *name = PyUnicode_FromString(sk_policy_name(i));
+        PyObject *name = PyUnicode_FromString(name_of(i));
         if (name) PyTuple_SET_ITEM(names, i, name);
         else Py_CLEAR(names);
     }
-    int rc = names ? PyModule_AddObjectRef(module, "POLICIES", names) : -1;
+    int rc = names ? PyModule_AddObjectRef(module, as, names) : -1;
     Py_XDECREF(names);
     return rc;
 }
@@ -451,5 +454,5 @@ static int add_policies(PyObject *module) {
 int py_exec_types(PyObject *module, struct py_state *st) {
     st->exec_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &exec_spec, NULL);
     if (!st->exec_type || PyModule_AddType(module, st->exec_type) < 0) return -1;
-    return add_policies(module);
+    return add_names(module, "POLICIES", sk_policy_name) < 0 || add_names(module, "SHUFFLES", sk_shuffle_name) < 0 ? -1 : 0;
 }

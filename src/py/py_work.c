@@ -290,15 +290,16 @@ static int open_slices(struct py_state *st, struct work *w, PyObject *slices) {
     }
     for (uint32_t i = 0; i < n; i++) {
         PyObject *row = PyList_GET_ITEM(slices, i), *from;
-        unsigned run;
+        unsigned partition, run;
         int wanted;
         uint32_t before = w->batches.n;
-        if (!PyTuple_Check(row) || !PyArg_ParseTuple(row, "OIp:slice", &from, &run, &wanted)) {
-            if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "a slice is (blocks, run, whether its rows are wanted)");
+        if (!PyTuple_Check(row) || !PyArg_ParseTuple(row, "OIpI:slice", &from, &run, &wanted, &partition)) {
+            if (!PyErr_Occurred())
+                PyErr_SetString(PyExc_TypeError, "a slice is (blocks, run, whether its rows are wanted, its first partition)");
             return -1;
         }
         if (open_slice(st, w, from, &same) < 0) return -1;
-        w->slices[i] = (struct sk_slice){.n = w->batches.n - before, .run = run, .columns_only = !wanted};
+        w->slices[i] = (struct sk_slice){.n = w->batches.n - before, .run = run, .columns_only = !wanted, .partition = partition};
     }
     return same;
 }
@@ -327,7 +328,6 @@ static PyObject *m_reduce(PyObject *module, PyObject *args) {
     }
     for (uint32_t i = 0, at = 0; i < (uint32_t)PyList_GET_SIZE(slices); at += w->slices[i++].n) {
         w->slices[i].batches = w->list + at;
-        w->slices[i].partition = in.first;
     }
     in.schema = n_batches ? w->batches.p[0]->schema : NULL;
     in.slices = w->slices;

@@ -51,7 +51,7 @@ def exchanged(op, params, inputs, n, target=1 << 20):
             for i in range(note[7]):
                 len64, rows = struct.unpack_from("<II", note[9], 8 * i)
                 if note[5] + i == p and len64:
-                    slices.append(Part(memoryview(data)[64 * at : 64 * (at + len64)], rows, side, r, 0))
+                    slices.append(Part(memoryview(data)[64 * at : 64 * (at + len64)], rows, side, r, p))
                 at += len64
         for side in range(len(maps)):
             mine = [(r, k) for r, k in enumerate(packs) if k[0] == side]

@@ -401,7 +401,6 @@ _KEPT = {
     "print_on_execution_start": True,
     "s3_try_create_dir": False,
     "scheduling_strategy_large_args": "DEFAULT",
-    "shuffle_strategy": ShuffleStrategy.HASH_SHUFFLE,
     "streaming_read_buffer_size": 32 * MiB,
     "trace_allocations": False,
     "use_polars_sort": False,
@@ -496,6 +495,15 @@ def _scheduling_policy(name: str, v: Any) -> Any:
     return v
 
 
+def _shuffle_strategy(name: str, v: Any) -> Any:
+    if v in _skate.SHUFFLES:
+        return v
+    try:
+        return ShuffleStrategy(v)
+    except ValueError:
+        _refuse(name, v, f"a ShuffleStrategy or one of {', '.join(map(repr, _skate.SHUFFLES))}", isinstance(v, str))
+
+
 def _scheduling_strategy(name: str, v: Any) -> Any:
     if v is None or (isinstance(v, str) and v not in ("DEFAULT", "SPREAD")):
         _refuse(name, v, "'DEFAULT', 'SPREAD' or a scheduling strategy of skate.util.scheduling_strategies", isinstance(v, str))
@@ -530,6 +538,7 @@ _SETTINGS: dict[str, tuple[Any, Check]] = {
     "execution_options": (None, _execution_options),
     "scheduling_policy": (None, _scheduling_policy),
     "scheduling_strategy": ("SPREAD", _scheduling_strategy),
+    "shuffle_strategy": (ShuffleStrategy.HASH_SHUFFLE, _shuffle_strategy),
     "max_errored_blocks": (0, _whole(-1, "tasks (-1: any number)")),
     "on_error": ("raise", _word("raise", "skip", "quarantine")),
     "max_errors": (None, _max_errors),
@@ -580,6 +589,8 @@ class DataContext:
     scheduling_policy: The name of the policy (a file of src/exec/by/) that chooses the operator which runs next; None: "adaptive" where objects may be spilled,
         else "downstream".
     scheduling_strategy: A PlacementGroupSchedulingStrategy: all tasks of a Dataset run in the group. The texts "SPREAD" and "DEFAULT" are without effect.
+    shuffle_strategy: The name of the strategy (a file of src/shuffle/by/) by which rows move between blocks: "auto", "grouped", "index", "simple". Each ShuffleStrategy
+        is "auto".
     max_errored_blocks: Tasks of a run that may fail, Ray's meaning: what such a task had yet to give is missing, the error goes to the log. -1: any number.
     on_error: What becomes of a bad record (a row whose function raises; a line or file that a reader cannot understand), where the operator does not say:
         "raise" ends the run, "skip" leaves it out and counts it, "quarantine" keeps it for Dataset.errors().
@@ -618,6 +629,7 @@ class DataContext:
     enable_progress_bars: bool
     execution_options: ExecutionOptions
     scheduling_policy: str | None
+    shuffle_strategy: ShuffleStrategy | str
     scheduling_strategy: Any
     max_errored_blocks: int
     on_error: str

@@ -5,11 +5,13 @@ import os
 import random
 from collections import Counter
 
+import numpy as np
 import pyarrow as pa
 import pytest
 import skate
 import skate.data
 from cases import case
+from skate import _skate
 from skate.data import RandomSeedConfig
 
 
@@ -200,3 +202,25 @@ def test_the_same_whatever_workers_memory_and_kills_there_are(tmp_path):
     assert sorted(seen[0]) == list(range(150_000))
     assert all(s == seen[0] for s in seen[1:])
     assert len(list(tmp_path.iterdir())) > 2
+
+
+@pytest.mark.parametrize("strategy", _skate.SHUFFLES)
+def test_rows_do_not_depend_on_the_strategy(strategy):
+    """Maps of more than a MiB, so that their packs and runs are in several values where the strategy wants them."""
+    n = 300_000
+    ds = skate.data.range(n, override_num_blocks=3).map_batches(lambda b: {"id": b["id"], "k": b["id"] * 7919 % 1000})
+
+    def rows(ds):
+        return np.concatenate([b["id"] for b in ds.iter_batches(batch_size=None, batch_format="numpy")]).tolist()
+
+    mixed = rows(ds.random_shuffle(seed=5))
+    ds.context.shuffle_strategy = strategy
+    assert rows(ds.random_shuffle(seed=5)) == mixed
+    at = np.arange(n)
+    assert rows(ds.sort("k")) == at[np.argsort(at * 7919 % 1000, kind="stable")].tolist()
+
+
+def test_a_strategy_that_is_none():
+    with pytest.raises(ValueError, match="simple"):
+        skate.data.range(1).context.shuffle_strategy = "quick"
+    skate.data.range(1).context.shuffle_strategy = "hash_shuffle"  # one of Ray's

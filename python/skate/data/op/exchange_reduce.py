@@ -43,11 +43,13 @@ def cut(what: bytes, samples: list[Any], n: int) -> Any:
 
 def reduced(params: Params, x: Any, target: int) -> Any:
     """The BlockOuts of a reduce."""
-    slices = [(part.blocks, part.run, part.rows > 0) for part in x.parts]
+    slices = [(part.blocks, part.run, part.rows > 0, part.row) for part in x.parts]
     same = x.bounds is None or not slices or _types_fit(params["keys"], x)
     work = _skate.exchange_reduce(params["what"], slices, x.first, x.end, x.n, target, x.bounds) if same else None
     if work is None:
-        slices = [(batches, part.run, part.rows > 0) for batches, part in zip(in_one_schema(params["keys"], x), x.parts, strict=True)]
+        slices = [
+            (batches, part.run, part.rows > 0, part.row) for batches, part in zip(in_one_schema(params["keys"], x), x.parts, strict=True)
+        ]
         work = _skate.exchange_reduce(params["what"], slices, x.first, x.end, x.n, target, x.bounds)
     return work
 
