@@ -117,6 +117,21 @@ def test_equal_keys_of_other_types_meet():
     assert len(where) == 7
 
 
+def test_a_large_dictionary_is_not_copied_into_each_part():
+    words = pa.array([f"{i:05d}" * 20 for i in range(20_000)])
+    table = pa.table(
+        {"d": pa.DictionaryArray.from_arrays(pa.array([i * 7 % 20_000 for i in range(50_000)], pa.int32()), words), "id": range(50_000)}
+    )
+    for ds in (skate.data.from_arrow(table).random_shuffle(seed=1), skate.data.from_arrow(table).sort("d")):
+        out = ds.materialize()
+        made = next(o for o in out.stats_dict()["ops"] if "Map" in o["label"])
+        assert made["bytes_out"] < 20e6, made  # 96 of 2 MB each were 200
+        got = out.to_pandas()
+        assert sorted(got["id"]) == list(range(50_000)) and all(
+            d[:5] == f"{i * 7 % 20_000:05d}" for d, i in zip(got["d"], got["id"], strict=True)
+        )
+
+
 def test_nothing_to_shuffle():
     none = skate.data.range(50).filter(lambda r: False)
     for out in (none.random_shuffle(seed=1), none.repartition(3, shuffle=True), none.repartition(3, keys=["id"])):

@@ -47,15 +47,31 @@ def gathered(batches: Batches, most: int, nbytes: Any) -> Batches:
             continue
         n = nbytes(rb)
         if held and size + n > most:
-            yield unify.merge(held)
+            yield plain(unify.merge(held))
             held, size = [], 0
         none = False
         held.append(rb)
         size += n
     if held:
-        yield unify.merge(held)
+        yield plain(unify.merge(held))
     elif none and empty is not None:
         yield empty
+
+
+PARTS = 256  # of a batch, about, each of which has whole dictionaries
+SMALL = 4 << 20  # bytes of all of them that do not matter
+
+
+def plain(rb: Any) -> Any:
+    """rb with the values of dictionaries in their place where the dictionaries of all parts would be larger."""
+    if not any(pa.types.is_dictionary(t) for t in rb.schema.types):
+        return rb
+    columns = [c.dictionary_decode() if pa.types.is_dictionary(c.type) and _large(c) else c for c in rb.columns]
+    return pa.RecordBatch.from_arrays(columns, names=rb.schema.names)
+
+
+def _large(c: Any) -> bool:
+    return PARTS * c.dictionary.nbytes > SMALL and PARTS * len(c.dictionary) > len(c)
 
 
 def check_keys(schema: Any, keys: Any) -> None:
