@@ -64,14 +64,12 @@ SMALL = 4 << 20  # bytes of all of them that do not matter
 
 def plain(rb: Any) -> Any:
     """rb with the values of dictionaries in their place where the dictionaries of all parts would be larger."""
-    if not any(pa.types.is_dictionary(t) for t in rb.schema.types):
-        return rb
-    columns = [c.dictionary_decode() if pa.types.is_dictionary(c.type) and _large(c) else c for c in rb.columns]
-    return pa.RecordBatch.from_arrays(columns, names=rb.schema.names)
-
-
-def _large(c: Any) -> bool:
-    return PARTS * c.dictionary.nbytes > SMALL and PARTS * len(c.dictionary) > len(c)
+    columns, schema = rb.columns, rb.schema
+    for i, c in enumerate(columns):
+        if pa.types.is_dictionary(c.type) and PARTS * c.dictionary.nbytes > SMALL and PARTS * len(c.dictionary) > len(c):
+            columns[i] = c.dictionary_decode()
+            schema = schema.set(i, schema.field(i).with_type(columns[i].type))
+    return rb if schema.equals(rb.schema) else pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def check_keys(schema: Any, keys: Any) -> None:
