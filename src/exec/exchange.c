@@ -201,17 +201,13 @@ static sk_rc take_cuts(struct sk_exchange *e, const char *label, const struct sk
     return SK_OK;
 }
 
-sk_rc sk_exchange_cut(struct sk_step *x, struct sk_stask *t, const struct sk_step_ev *ev, struct sk_err *err) {
-    struct sk_sstage *s = &x->s[t->stage];
+sk_rc sk_exchange_cut(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b, const struct sk_pack_note *note, struct sk_err *err) {
     struct sk_exchange *e = s->exchange;
-    uint32_t kind = ev->pack ? ev->pack->kind : 0;
-    if (kind != SK_PACK_BOUNDS || e->bounds) {
-        SK_TRY(sk_step_act(x, (struct sk_act){.kind = SK_ACT_RELEASE, .id = ev->block.oid}, err));
-        if (kind == SK_PACK_CUTS) return take_cuts(e, s->label, ev->pack, err);
+    if (!note || note->kind != SK_PACK_BOUNDS || e->bounds) {
+        SK_TRY(sk_step_drop(x, b, err));
+        if (note && note->kind == SK_PACK_CUTS) return take_cuts(e, s->label, note, err);
         return SK_ERR(err, SK_ECORRUPT, "%s: its cut task yielded something that is neither cuts nor bounds", s->label);
     }
-    struct sk_blk *b;
-    SK_TRY(sk_step_new_blk(x, t, ev, &b, err));
     e->bounds = b->pack;
     b->pack->place = &e->bounds;
     park(x, b->pack);

@@ -336,10 +336,8 @@ struct sk_stask *sk_step_task(const struct sk_step *x, uint64_t id); /* NULL: ov
 struct sk_stask *sk_step_new_task(struct sk_step *x);                /* of no list, with no stage; NULL: no memory */
 void sk_step_free_task(struct sk_step *x, struct sk_stask *t);       /* of no list but one, with empty queues */
 sk_rc sk_step_act(struct sk_step *x, struct sk_act a, struct sk_err *err) SK_MUST_USE;
-/* What t yielded, in no queue yet: its bytes are in the budget, out of t's promise. Failed: its reference is given back. */
-sk_rc sk_step_new_blk(struct sk_step *x, struct sk_stask *t, const struct sk_step_ev *ev, struct sk_blk **out,
-                      struct sk_err *err) SK_MUST_USE;
-void sk_step_forget(struct sk_step *x, const struct sk_blk *b); /* its bytes leave the budget; of no slice */
+struct sk_pack *sk_pack_new(struct sk_blk *b, const struct sk_pack_note *note); /* b is this pack from now on; NULL: no memory */
+void sk_step_forget(struct sk_step *x, const struct sk_blk *b);                 /* its bytes leave the budget; of no slice */
 /* Of no queue: its reference goes back, its bytes leave the budget. And all of a queue. */
 sk_rc sk_step_drop(struct sk_step *x, struct sk_blk *b, struct sk_err *err);
 sk_rc sk_step_drop_queue(struct sk_step *x, struct sk_blkq *q, struct sk_err *err);
@@ -372,8 +370,8 @@ sk_rc sk_packs_drop(struct sk_step *x, struct sk_sstage *s, struct sk_err *err);
 /* exchange.c: packs that wait for their reduces */
 sk_rc sk_exchange_take_in(struct sk_step *x, struct sk_sstage *s, uint32_t side, struct sk_blk *b, struct sk_err *err);
 sk_rc sk_exchange_input_ended(struct sk_step *x, struct sk_sstage *s, struct sk_err *err);
-sk_rc sk_exchange_cut(struct sk_step *x, struct sk_stask *t, const struct sk_step_ev *ev,
-                      struct sk_err *err); /* t yielded; the reference is taken */
+sk_rc sk_exchange_cut(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b, const struct sk_pack_note *note,
+                      struct sk_err *err); /* its cut task yielded b */
 sk_rc sk_exchange_cut_done(struct sk_step *x, struct sk_sstage *s, struct sk_err *err);
 sk_rc sk_exchange_refill(struct sk_step *x, struct sk_sstage *s,
                          struct sk_err *err); /* the next reduce's input is ready, if there is one */

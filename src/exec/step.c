@@ -15,6 +15,28 @@ static void actor_proven(struct sk_sstage *s, const struct sk_stask *t) {
     }
 }
 
+/* What t yielded, in no queue yet: its bytes are in the budget, out of t's promise. Failed: its reference is given back. */
+static sk_rc new_blk(struct sk_step *x, struct sk_stask *t, const struct sk_step_ev *ev, struct sk_blk **out, struct sk_err *err) {
+    struct sk_sstage *s = &x->s[t->stage];
+    struct sk_blk *b = sk_pool_get(&x->blks);
+    if (b) *b = (struct sk_blk){.ref = ev->block, .cost = SK_MAX(ev->cost, ev->block.bytes)};
+    bool ok = b && (!ev->pack || sk_pack_new(b, ev->pack));
+    if (!ok || (b->cost && x->conf.moves && sk_map_put(&x->by_oid, ev->block.oid, b) != SK_OK)) {
+        if (b) sk_free(b->pack);
+        if (b) sk_pool_put(&x->blks, b);
+        SK_TRY(sk_step_act(x, (struct sk_act){.kind = SK_ACT_RELEASE, .id = ev->block.oid}, err)); /* room is reserved */
+        return SK_ERR(err, SK_ENOMEM, "%s: no memory for a block", s->label);
+    }
+    b->ref.origin = t->origin;
+    sk_list_init(&b->ahead);
+    uint64_t promise = t->promise;
+    sk_budget_use(&x->mem, &t->promise, b->cost);
+    s->promise -= promise - t->promise;
+    x->feed_bytes -= s->feeder ? promise - t->promise : 0;
+    *out = b;
+    return SK_OK;
+}
+
 /* Of the kind, and of the partitions, that the stage behind s takes. */
 static bool wanted_pack(const struct sk_step *x, const struct sk_sstage *s, const struct sk_pack_note *note) {
     const struct sk_exchange *e = x->s[s->parent].exchange;
@@ -29,13 +51,16 @@ static sk_rc yielded(struct sk_step *x, const struct sk_step_ev *ev, struct sk_e
     struct sk_sstage *s = &x->s[t->stage];
     struct sk_blk *b;
     actor_proven(s, t);
-    if (SK_UNLIKELY(t->phase == SK_PHASE_CUT)) return sk_exchange_cut(x, t, ev, err);
+    if (SK_UNLIKELY(t->phase == SK_PHASE_CUT)) {
+        SK_TRY(new_blk(x, t, ev, &b, err));
+        return sk_exchange_cut(x, s, b, ev->pack, err);
+    }
     if (SK_UNLIKELY(s->packs != !!ev->pack || (ev->pack && !wanted_pack(x, s, ev->pack)))) {
         SK_TRY(sk_step_act(x, (struct sk_act){.kind = SK_ACT_RELEASE, .id = ev->block.oid}, err));
         return SK_ERR(err, SK_ECORRUPT, "%s: yielded %s", s->label,
                       ev->pack ? "a pack that is not wanted here" : "a block that is no pack");
     }
-    SK_TRY(sk_step_new_blk(x, t, ev, &b, err));
+    SK_TRY(new_blk(x, t, ev, &b, err));
     t->n_yields++;
     t->out_bytes += b->cost;
     s->blocks_out++;

@@ -38,8 +38,7 @@ sk_rc sk_step_act(struct sk_step *x, struct sk_act a, struct sk_err *err) {
     return sk_vec_push(&x->acts, TAG, a) ? SK_OK : SK_ERR(err, SK_ENOMEM, "pipeline: no memory for an action");
 }
 
-/* b is a pack from now on. */
-static struct sk_pack *new_pack(struct sk_blk *b, const struct sk_pack_note *note) {
+struct sk_pack *sk_pack_new(struct sk_blk *b, const struct sk_pack_note *note) {
     uint32_t n = note->kind == SK_PACK_PARTS ? note->n : 0;
     struct sk_pack *p = sk_calloc(TAG, sizeof *p + n * sizeof *p->part);
     if (!p) return NULL;
@@ -54,27 +53,6 @@ static struct sk_pack *new_pack(struct sk_blk *b, const struct sk_pack_note *not
     }
     b->pack = p;
     return p;
-}
-
-sk_rc sk_step_new_blk(struct sk_step *x, struct sk_stask *t, const struct sk_step_ev *ev, struct sk_blk **out, struct sk_err *err) {
-    struct sk_sstage *s = &x->s[t->stage];
-    struct sk_blk *b = sk_pool_get(&x->blks);
-    if (b) *b = (struct sk_blk){.ref = ev->block, .cost = SK_MAX(ev->cost, ev->block.bytes)};
-    bool ok = b && (!ev->pack || new_pack(b, ev->pack));
-    if (!ok || (b->cost && x->conf.moves && sk_map_put(&x->by_oid, ev->block.oid, b) != SK_OK)) {
-        if (b) sk_free(b->pack);
-        if (b) sk_pool_put(&x->blks, b);
-        SK_TRY(sk_step_act(x, (struct sk_act){.kind = SK_ACT_RELEASE, .id = ev->block.oid}, err)); /* room is reserved */
-        return SK_ERR(err, SK_ENOMEM, "%s: no memory for a block", s->label);
-    }
-    b->ref.origin = t->origin;
-    sk_list_init(&b->ahead);
-    uint64_t promise = t->promise;
-    sk_budget_use(&x->mem, &t->promise, b->cost);
-    s->promise -= promise - t->promise;
-    x->feed_bytes -= s->feeder ? promise - t->promise : 0;
-    *out = b;
-    return SK_OK;
 }
 
 static void forget_pack(struct sk_step *x, const struct sk_blk *b) {

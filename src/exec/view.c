@@ -131,13 +131,17 @@ void sk_view_init(struct sk_step *x) {
     }
 }
 
-/* What waits for it is what no reduce has. Where that does not count as in memory, a launch needs room for its input, too. */
-static void look_at_exchange(struct sk_step *x, uint32_t i) {
-    struct sk_op_view *op = &x->view[i];
-    const struct sk_exchange *e = x->s[i].exchange;
-    op->in_bytes += e->rest;
-    op->taken_bytes += e->sliced;
-    if (x->conf.moves) op->est_out += op->next_in_bytes;
+/* What waits for an exchange is what no reduce has. Where that does not count as in memory, a launch needs room for its input, too. */
+static void look_at_exchanges(struct sk_step *x, struct sk_sched_view *v) {
+    for (uint32_t i = 0; i < x->n; i++) {
+        struct sk_op_view *op = &x->view[i];
+        const struct sk_exchange *e = x->s[i].exchange;
+        if (!e) continue;
+        op->in_bytes += e->rest;
+        op->taken_bytes += e->sliced;
+        v->memory_working += e->sliced;
+        if (x->conf.moves) op->est_out += op->next_in_bytes;
+    }
 }
 
 uint64_t sk_view_used(const struct sk_step *x) {
@@ -187,7 +191,7 @@ static void look_at_stage(struct sk_step *x, uint32_t i) {
 }
 
 void sk_view_look(struct sk_step *x, struct sk_sched_view *v) {
-    uint64_t used = sk_view_used(x), taken = used + x->mem.reserved;
+    uint64_t used = SK_UNLIKELY(x->n_exchanges) ? sk_view_used(x) : x->mem.used, taken = used + x->mem.reserved;
     *v = (struct sk_sched_view){
         .n = x->n,
         .op = x->view,
@@ -212,10 +216,10 @@ void sk_view_look(struct sk_step *x, struct sk_sched_view *v) {
     };
     for (uint32_t i = 0; i < x->n; i++) {
         look_at_stage(x, i);
-        if (x->n_exchanges && x->s[i].exchange) look_at_exchange(x, i);
         v->memory_working += x->view[i].taken_bytes;
     }
     v->memory_working += x->mem.reserved;
+    if (SK_UNLIKELY(x->n_exchanges)) look_at_exchanges(x, v);
 }
 
 bool sk_view_in_turn(struct sk_step *x, uint32_t si) {
