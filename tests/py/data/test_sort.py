@@ -12,6 +12,7 @@ import pytest
 import skate
 import skate.data
 from cases import case
+from key_order import cell, in_order
 from rounds import rounds
 from skate.data.op.exchange_map import check_keys
 from skate.data.values.types import PythonObjectType
@@ -35,33 +36,6 @@ KEYS = {  # type -> a value of it from a random number generator
 
 def values(rng, of, n, nulls):
     return pa.array([None if rng.random() < nulls else KEYS[of](rng) for _ in range(n)], of)
-
-
-def cell(v, descending):
-    """What Python sorts by: values, then NaN, then nulls."""
-    if v is None:
-        return (2,)
-    if v != v:
-        return (1,)
-    if isinstance(v, str):
-        v = v.encode()
-    return (0, _Reversed(v) if descending else v)
-
-
-@functools.total_ordering
-class _Reversed:
-    def __init__(self, v):
-        self.v = v
-
-    def __eq__(self, other):
-        return self.v == other.v
-
-    def __lt__(self, other):
-        return other.v < self.v
-
-
-def in_order(rows, keys, descending):
-    return sorted(rows, key=lambda row: [cell(row[k], d) for k, d in zip(keys, descending, strict=True)])
 
 
 def blocks_of(rng, kinds, sizes):

@@ -15,6 +15,7 @@ import pytest
 import skate
 import skate.data as sd
 from cases import case
+from key_order import in_order
 from rounds import campaign, rounds, seed
 from skate.data.aggregate import AbsMax, Count, CountDistinct, Max, Mean, Min, Sum
 
@@ -40,30 +41,6 @@ def engine():
 # ---- the plain evaluation
 
 
-@functools.total_ordering
-class Down:
-    """A value in descending order."""
-
-    def __init__(self, v):
-        self.v = v
-
-    def __eq__(self, other):
-        return self.v == other.v
-
-    def __lt__(self, other):
-        return other.v < self.v
-
-
-def cell(v, descending=False):
-    """What a key is sorted by: values, then NaN, then nulls, in either direction."""
-    if v is None:
-        return (2,)
-    if v != v:
-        return (1,)
-    v = v.encode() if isinstance(v, str) else v
-    return (0, Down(v) if descending else v)
-
-
 def same(v):
     """A key as a dict may have it: NaN is one value, -0.0 is 0.0."""
     return "NaN" if isinstance(v, float) and v != v else v + 0.0 if isinstance(v, float) else v
@@ -71,10 +48,6 @@ def same(v):
 
 def missing(v):
     return v is None or (isinstance(v, float) and math.isnan(v))
-
-
-def in_order(rows, keys, directions):
-    return sorted(rows, key=lambda row: [cell(row[k], d) for k, d in zip(keys, directions, strict=True)])
 
 
 def groups(rows, keys):
