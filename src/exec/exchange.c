@@ -359,12 +359,14 @@ void sk_exchange_launched(struct sk_step *x, struct sk_sstage *s, struct sk_stas
     t->read = x->conf.moves ? bytes_on_disk(&t->in) : 0;
     sk_budget_reserve(&x->mem, t->read);
     s->exchange->sliced += t->in.bytes - t->read;
+    s->exchange->reading += t->read;
 }
 
 void sk_exchange_over(struct sk_step *x, struct sk_sstage *s, struct sk_stask *t) {
     if (t->phase != SK_PHASE_REDUCE) return;
     sk_budget_unreserve(&x->mem, t->read);
     s->exchange->sliced -= t->in.bytes - t->read;
+    s->exchange->reading -= t->read;
     t->read = 0;
 }
 

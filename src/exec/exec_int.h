@@ -121,7 +121,7 @@ struct sk_exchange {       /* of a stage that begins with one: what waits for it
     uint64_t target;       /* bytes that a reduce takes */
     uint64_t *bytes;       /* [n] of each partition */
     uint32_t *order, *at;  /* [packs.n] packs by their first partition; [n + 1] where those of each begin */
-    uint64_t sliced;       /* bytes of parts that running reduces have, less those that were read from disk for them */
+    uint64_t sliced, reading; /* bytes of parts that running reduces have: of packs in memory; read from disk for them, and reserved */
     SK_VEC(struct sk_pack *) packs; /* in the order (side, arrival) once the input has ended; NULL: dropped */
     SK_VEC(uint32_t) found;
     struct sk_blk **pending;  /* [n_inputs] a sample whose run has not come */

@@ -140,7 +140,10 @@ static void look_at_exchanges(struct sk_step *x, struct sk_sched_view *v) {
         op->in_bytes += e->rest;
         op->taken_bytes += e->sliced;
         v->memory_working += e->sliced;
-        if (x->conf.moves) op->est_out += op->next_in_bytes;
+        op->promised += e->reading;
+        if (!x->conf.moves) continue;
+        op->est_out += op->next_in_bytes;
+        op->grows = true; /* it takes nothing from what counts */
     }
 }
 

@@ -955,6 +955,58 @@ TEST_SLOW(data_beyond_memory, 120) {
         }
 }
 
+/* As many maps as `times` memories have blocks, and an exchange: all of it waits, in memory and on disk, before the first reduce. */
+static struct beyond beyond_exchange(double times, const char *policy, uint32_t groups) {
+    enum { BLOCKS = 25, ROWS = 16 };
+    struct sim *m = sk_alloc(TAG, sizeof *m);
+    *m = (struct sim){.rng = 1, .sigma = 0.5, .told = true};
+    m->conf = (struct sk_step_conf){.memory_bytes = BLOCKS * ROWS * ROW_BYTES,
+                                    .target_min_bytes = 4 * ROW_BYTES,
+                                    .target_max_bytes = ROWS * ROW_BYTES,
+                                    .preserve_order = true,
+                                    .moves = true,
+                                    .cpu_e4 = 80000};
+    m->store_bytes = m->conf.memory_bytes + m->conf.memory_bytes / 15;
+    struct sk_unit units[512];
+    uint32_t n = (uint32_t)(times * BLOCKS);
+    CHECK(n <= SK_COUNT(units));
+    for (uint32_t i = 0; i < n; i++) {
+        units[i] = (struct sk_unit){{"", 0}, -1, -1};
+        m->unit_rows[i] = ROWS;
+    }
+    CHECK_OK(sk_plan_create(&m->plan, NULL));
+    m->s[0] = m->s[1] = m->s[2] = (struct stage){.times = 1, .of = 1, .sec = 0.05, .pack = PARTS, .keys = 96, .groups = groups};
+    uint32_t root = add(m, &READ, (struct sk_node_desc){.units = units, .n_units = n, .cpu_e4 = 10000}, NULL, 0);
+    root = add(m, &MAP_PACKS, (struct sk_node_desc){.cpu_e4 = 10000}, &root, 1);
+    root = add(m, &EXCHANGE, (struct sk_node_desc){.cpu_e4 = 10000}, &root, 1);
+    run(m, root, policy);
+    check_rows(m, root);
+    double memory = (double)m->conf.memory_bytes;
+    struct beyond r = {m->now, (double)m->spilled / memory, (double)m->peak_resident / memory, m->n_launched, m->x->n_forced};
+    finish(m);
+    CHECK_EQ(m->resident, 0);
+    sk_vec_free(&m->rows);
+    sk_vec_free(&m->sizes);
+    sk_free(m);
+    return r;
+}
+
+TEST_SLOW(exchanges_beyond_memory, 120) {
+    static const double TIMES[] = {0.5, 4, 20};
+    for (unsigned k = 0; sk_policy_name(k); k++)
+        for (uint32_t i = 0; i < SK_COUNT(TIMES); i++) {
+            struct beyond one = beyond_exchange(TIMES[i], sk_policy_name(k), 1), eight = beyond_exchange(TIMES[i], sk_policy_name(k), 8);
+            printf("# %-11s, data of %4.1f memories, one / eight values a map: %5.1f / %5.1f s, forced %llu / %llu of %llu launches, "
+                   "spilled %.1f / %.1f, peak %.2f / %.2f memories\n",
+                   sk_policy_name(k), TIMES[i], one.sec, eight.sec, (unsigned long long)one.forced, (unsigned long long)eight.forced,
+                   (unsigned long long)eight.launched, one.spilled, eight.spilled, one.peak, eight.peak);
+            if (!sk_policy_find(sk_policy_name(k))->default_where) continue;
+            CHECK_LE(one.forced, one.launched / 10 + 1);
+            CHECK_LE(eight.forced, eight.launched / 10 + 1);
+            CHECK(eight.peak < 1.2 && one.peak < 1.2);
+        }
+}
+
 /* ---- Fig. 9 ------------------------------------------------------------------------------------------------------------------------------------ */
 
 static double fig9(bool order, uint32_t frames, double sigma, uint64_t seed, const char *policy, bool est, uint64_t *peak, double *work) {
