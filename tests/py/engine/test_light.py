@@ -36,9 +36,10 @@ def test_no_port_and_no_name(tmp_path):
 
 def test_workers_end_with_the_engine():
     skate.shutdown()
+    others = family(os.getpid())  # multiprocessing's resource tracker, where test_guest.py ran in this process
     skate.init(num_cpus=2)
     skate.get([skate.remote(os.getpid).remote() for _ in range(20)])
     before = family(os.getpid())
-    assert len(before) >= 3  # driver, fork server, a worker
+    assert len(before) >= len(others) + 2  # fork server, a worker
     skate.shutdown()
-    assert family(os.getpid()) == [os.getpid()]
+    assert family(os.getpid()) == others
