@@ -15,6 +15,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 POLICIES: tuple[str, ...]  # names of the scheduling policies
 SHUFFLES: tuple[str, ...]  # names of the strategies of exchanges
+PARTITIONS: int  # of an exchange whose user asks for no number
+SIDE_BOUNDS: int  # these two: exec.h
+PHASE_CUT: int
 
 def front(function: F) -> F: ...  # the same as a method whose errors show the user's frames only
 
@@ -378,4 +381,4 @@ def serve() -> bool:
     """Fork server and workers: first call of skate._worker_main. Returns False when this process is none."""
 
 # Values as run_stage sees them: argument 0 (SK_KIND_STAGE) is list[(op, label, params bytes)]; argument 1 (SK_KIND_EXEC) is
-# (task_seq, cap_rows, target_max_bytes, unit_params bytes, [(row0, n_rows, number of the input), ...]); blocks are pyarrow.RecordBatch.
+# (task_seq, cap_rows, target_max_bytes, unit_params bytes, [(row0, n_rows, number of the input), ...], values, phase or None), see exec.h; blocks are pyarrow.RecordBatch.

@@ -156,7 +156,7 @@ static const char *next_item(struct out *o) {
 
 static void put_event(struct out *o, struct sk_trace *t, const struct sk_trace_event *e) {
     char name[SK_TRACE_NAME_BYTES + 1];
-    uint32_t known = SK_MIN(sk_load_acq(&t->n_names), SK_TRACE_NAMES);
+    uint32_t grows = sk_load_acq(&t->n_names), known = SK_MIN(grows, SK_TRACE_NAMES); /* read once */
     quote(name, e->name < known ? t->name[e->name] : "?", SK_TRACE_NAME_BYTES);
     int pid = sk_load_relaxed(&t->pid);
     double us = (double)e->begin_ns / 1e3;

@@ -28,22 +28,22 @@ static void write_exec(struct sk_wr *w, const struct sk_exec *x, const struct sk
     if (s->source) sk_wr_bytes(w, s->units[t->unit].params.p, s->units[t->unit].params.n);
     else sk_wr_bytes(w, NULL, 0);
     sk_wr_u32(w, t->in.n);
+    sk_wr_u32(w, t->phase);
     for (const struct sk_blk *b = t->in.head; b; b = b->next) {
         sk_wr_u64(w, is_part(x, b) ? 0 : b->ref.row0);
         sk_wr_u64(w, b->ref.n_rows);
         sk_wr_u32(w, b->side);
-        if (!s->exchange) continue;
+        if (!t->phase) continue;
         sk_wr_u64(w, b->ref.bytes);
         sk_wr_u32(w, b->pack->run);
         sk_wr_u32(w, b->slice ? (uint32_t)b->ref.origin : 0);
     }
-    if (s->exchange) {
-        sk_wr_u32(w, t->phase);
+    if (t->phase) {
         sk_wr_u32(w, t->unit);
         sk_wr_u32(w, t->last);
         sk_wr_u32(w, s->exchange->n);
     }
-    if (s->packs) sk_wr_u32(w, sk_view_values(x->step, s));
+    sk_wr_u32(w, s->packs ? sk_view_values(x->step, s) : 1);
 }
 
 /* The argument that says what this task is; *temp gets a reference to give back after submit when it had to be put. */

@@ -89,15 +89,15 @@ struct sk_exec_conf {
 /* Arguments of a stage task (tasks: run_stage; actors: stage_call, without arg 0, which the constructor got):
  *   [0] ref: stage blob = wire: u32 n_nodes, then per node: str op name, str label, bytes params   (put once per run)
  *   [1] inline bytes, kind SK_KIND_EXEC: wire: u64 task_seq (UINT64_MAX: not known yet, a task ahead of its turn), i64 cap_rows, u64 target_max_bytes, bytes unit params (sources; else empty),
- *       u32 n_blocks, then per block: u64 row0, u64 n_rows, u32 number of the input that it is of; tasks of a stage that begins with an exchange: see below
+ *       u32 n_blocks, u32 phase (enum sk_exec_phase), then per block: u64 row0, u64 n_rows, u32 number of the input that it is of; where there is a phase more: see below. At the
+ *       end u32 values: of a stage whose blocks are packs so many values its packs (or its runs, each with its sample) should be in, each of as many neighbouring partitions (rows), more
+ *       where one would have too many parts; else 1
  *   [2..] refs: the input blocks.
  *
- * Of a stage that begins with an exchange:
+ * Of a stage that begins with an exchange, where phase is CUT or REDUCE:
  *   [1] per block there is more: u64 length, u32 run, u32 row; and row0 is a byte: the part is [row0, row0 + length) of the argument. run: number of the pack in the
- *       order (input, task, yield), from 0 on; of runs what `run` of their CUTS is. row: of the part's first row, in its run; of packs of partitions: the first partition that it has bytes of. Then, at the end of all: u32 phase
- *       (enum sk_exec_phase), u32 first partition, u32 partition behind the last one, u32 number of partitions in all. cap_rows is for what a reduce gives.
- * Of a stage whose blocks are packs: at the end of all that, u32 values: so many values its packs (or its runs, each with its sample) should be in, each of as many
- * neighbouring partitions (rows); more where one would have too many parts.
+ *       order (input, task, yield), from 0 on; of runs what `run` of their CUTS is. row: of the part's first row, in its run; of packs of partitions: the first partition that it has bytes of. Then, before
+ *       values: u32 first partition, u32 partition behind the last one, u32 number of partitions in all. cap_rows is for what a reduce gives.
  *
  *   CUT     once, before all reduces, where the exchange cuts runs, and there are any. Blocks: the samples, in the order (input, task, yield); partitions 0 to n. It yields
  *           CUTS and BOUNDS only; operators fused behind the exchange do not see it.

@@ -137,37 +137,36 @@ static PyObject *dec_range(struct sk_rd *r, bool exchange) {
     return Py_BuildValue("(KKIKII)", row0, rows, side, length, run, row);
 }
 
-/* (task_seq or None, cap_rows, target_max_bytes, unit params, [(row0, n_rows, side)]); of a stage that begins with an exchange, whose ranges are longer, also phase,
- * first partition, the one behind the last, all; at last: in how many values packs are to be, 1 where that is not said. */
+/* (task_seq or None, cap_rows, target_max_bytes, unit params, [(row0, n_rows, side)], values, None); of an exchange the ranges are longer, and the last is (phase, first
+ * partition, the one behind the last, all). */
 static PyObject *dec_exec(struct py_state *st, const struct sk_view *v) {
     struct sk_rd r = sk_rd_init(v->data, v->len);
     uint64_t seq = sk_rd_u64(&r);
     int64_t cap = sk_rd_i64(&r);
     uint64_t target = sk_rd_u64(&r);
     struct sk_bytes unit = sk_rd_bytes(&r);
-    uint32_t n = sk_rd_u32(&r);
-    bool exchange = r.n - r.at > 24 * (uint64_t)n + 8; /* the others have no more than that */
-    PyObject *list = PyList_New(0), *out = NULL;
+    uint32_t n = sk_rd_u32(&r), phase = sk_rd_u32(&r), of[3] = {0};
+    PyObject *list = PyList_New(0);
     for (uint32_t i = 0; list && i < n && sk_rd_ok(&r); i++) {
-        PyObject *row = dec_range(&r, exchange);
+        PyObject *row = dec_range(&r, phase != SK_PHASE_NONE);
         if (!row || PyList_Append(list, row) < 0) Py_CLEAR(list);
         Py_XDECREF(row);
     }
-    uint32_t phase[4] = {0};
-    for (int i = 0; exchange && i < 4; i++) phase[i] = sk_rd_u32(&r);
-    uint32_t values = r.n - r.at >= 4 ? sk_rd_u32(&r) : 1;
+    for (int i = 0; phase && i < 3; i++) of[i] = sk_rd_u32(&r);
+    uint32_t values = sk_rd_u32(&r);
     if (list && !sk_rd_ok(&r)) {
         Py_DECREF(list);
         return corrupt(st, v);
     }
-    PyObject *number = !list ? NULL : seq == UINT64_MAX ? Py_NewRef(Py_None) : PyLong_FromUnsignedLongLong(seq);
-    if (number)
-        out = exchange ? Py_BuildValue("(NLKy#NIIIII)", number, (long long)cap, (unsigned long long)target, (const char *)unit.p,
-                                       (Py_ssize_t)unit.n, list, phase[0], phase[1], phase[2], phase[3], values)
-                       : Py_BuildValue("(NLKy#NI)", number, (long long)cap, (unsigned long long)target, (const char *)unit.p,
-                                       (Py_ssize_t)unit.n, list, values);
-    else Py_XDECREF(list);
-    return out;
+    PyObject *number = seq == UINT64_MAX ? Py_NewRef(Py_None) : PyLong_FromUnsignedLongLong(seq);
+    PyObject *part = phase ? Py_BuildValue("(IIII)", phase, of[0], of[1], of[2]) : Py_NewRef(Py_None);
+    if (list && number && part)
+        return Py_BuildValue("(NLKy#NIN)", number, (long long)cap, (unsigned long long)target, (const char *)unit.p, (Py_ssize_t)unit.n,
+                             list, values, part);
+    Py_XDECREF(list);
+    Py_XDECREF(number);
+    Py_XDECREF(part);
+    return NULL;
 }
 
 static PyObject *dec_bytes(struct py_state *st, const struct sk_view *v) {

@@ -390,5 +390,9 @@ static PyType_Spec work_spec = {"skate._skate.Work", sizeof(struct work), 0, Py_
 
 int py_work_types(PyObject *module, struct py_state *st) {
     st->work_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &work_spec, NULL);
-    return st->work_type ? PyModule_AddType(module, st->work_type) : -1;
+    if (!st->work_type || PyModule_AddType(module, st->work_type) < 0 ||
+        PyModule_AddIntConstant(module, "PARTITIONS", SK_WHAT_PARTITIONS) < 0 ||
+        PyModule_AddIntConstant(module, "SIDE_BOUNDS", SK_SIDE_BOUNDS) < 0)
+        return -1;
+    return PyModule_AddIntConstant(module, "PHASE_CUT", SK_PHASE_CUT);
 }

@@ -19,6 +19,9 @@
 
 /* ---- what ---- */
 
+/* Partitions of an exchange of whose user asks for no number: fine, so that none is large against memory, and none has to be guessed before sizes are known. */
+#define SK_WHAT_PARTITIONS 96
+
 /* Adding one: a value here, a row in the table of what.c (how its rows are put into partitions, how a reduce makes batches of its slices), the functions. */
 enum sk_what_kind {
     SK_WHAT_SORT,   /* runs in the order of the keys, merged. With bounds (sk_map_input): parts that are sorted, cut where bounds lie */

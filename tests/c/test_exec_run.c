@@ -84,7 +84,8 @@ static sk_rc stage(struct sk_task *t, struct sk_bytes desc, const struct sk_view
     struct sk_bytes unit = sk_rd_bytes(&r);
     struct rows rows = {0};
     bool raw = false;
-    uint32_t bad = 0, n = sk_rd_u32(&r);
+    uint32_t bad = 0, n = sk_rd_u32(&r), phase = sk_rd_u32(&r);
+    CHECK_EQ(phase, SK_PHASE_NONE);
     for (uint32_t i = 0; i < n; i++) {
         uint64_t row0 = sk_rd_u64(&r), n_rows = sk_rd_u64(&r);
         (void)sk_rd_u32(&r);

@@ -24,7 +24,7 @@ static void copy_text(char *dst, size_t cap, const char *src, size_t max) {
 
 static size_t look(const uint8_t *base, size_t size, struct sk_look *out, struct sk_look_worker *rows, size_t cap) {
     const struct sk_ctl *ctl = (const struct sk_ctl *)(const void *)base;
-    uint32_t used = SK_MIN(atomic_load_explicit(&ctl->n_used, memory_order_acquire), ctl->n_slots);
+    uint32_t grows = atomic_load_explicit(&ctl->n_used, memory_order_acquire), used = SK_MIN(grows, ctl->n_slots); /* read once */
     int64_t now = sk_now_ns(), waits = atomic_load(&ctl->waits_ns);
     size_t n = 0;
     *out = (struct sk_look){.driver_pid = ctl->driver_pid};

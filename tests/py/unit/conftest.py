@@ -41,7 +41,7 @@ def worker(monkeypatch):
             sent[key] = params
             data.append((op, label, key))
         stage = data
-        args = (seq, cap, target, unit, ranges or [(0, b.num_rows, 0) for b in blocks])
+        args = (seq, cap, target, unit, ranges or [(0, b.num_rows, 0) for b in blocks], 1, None)
         if actor:
             out = stage_mod.stage_init(stage).stage_call(args, *blocks)
         else:

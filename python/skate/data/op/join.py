@@ -8,8 +8,6 @@ from typing import Any
 from skate import _skate
 from skate.data.op import ALL, Columns, Operator, Params, Phase, Phases
 
-PARTITIONS = 96  # fine, so that none is large against memory; each is a reduce, so that the order of rows follows from the keys alone
-
 
 class Join(Operator):
     moves_rows = True
@@ -18,16 +16,19 @@ class Join(Operator):
         return ALL
 
     def phases(self, params: Params) -> Phases:
-        join, n = params["join"], params["n"]
+        join, n = (
+            params["join"],
+            params["n"] or _skate.PARTITIONS,
+        )  # each is a reduce, so that the order of rows follows from the keys alone
 
         def side(keys: tuple[str, ...]) -> dict[str, Any]:
             return {
-                "what": _skate.exchange_what("hash", keys=[(k, False, False) for k in keys], partitions=n or PARTITIONS),
+                "what": _skate.exchange_what("hash", keys=[(k, False, False) for k in keys], partitions=n),
                 "keys": list(keys),
             }
 
         maps = tuple(Phase("exchange_map", f"JoinMap({', '.join(keys)})", side(keys)) for keys in join.on)
-        options = {**params["resources"], "exchange": {"cut": False, "n_partitions": n or PARTITIONS}}
+        options = {**params["resources"], "exchange": {"cut": False, "n_partitions": n}}
         return Phases(maps, Phase("join_reduce", f"JoinReduce({join.kind})", {"join": join}, options))
 
 

@@ -8,6 +8,7 @@ from skate import _lazy, _skate
 from skate.data.op import Operator, Params
 
 joining = _lazy.module("skate.data.joining")
+joins = _lazy.module("skate.data.joins")
 unify = _lazy.module("skate.data.values.unify")
 stage = _lazy.module("skate.data.worker.stage")
 
@@ -32,15 +33,16 @@ class JoinReduce(Operator):
 
 def _of_one_side(join: Any, sides: tuple[list[Any], list[Any]]) -> list[Any]:
     """Of what has no partner, since the other side has no rows and its columns are not known: nobody has seen any. MissingColumn where these are wanted."""
-    for side, other, name in ((0, 1, "left"), (1, 0, "right")):
+    kind = joins.KINDS[join.kind]
+    for side in kind.alone:
         if not any(rb.num_rows for rb in sides[side]):
             continue
-        if join.kind == f"{name}_anti":
+        if kind.sides == (side,):
             return [unify.merge(sides[side])]
-        if join.kind in ("full_outer", f"{name}_outer"):
-            raise unify.MissingColumn(
-                f"join: the {('left', 'right')[other]} dataset has no rows and no columns, so the key column {join.on[other][0]!r} is not there"
-            )
+        other = joins.RIGHT - side
+        raise unify.MissingColumn(
+            f"join: the {('left', 'right')[other]} dataset has no rows and no columns, so the key column {join.on[other][0]!r} is not there"
+        )
     return []
 
 

@@ -7,8 +7,6 @@ from typing import Any
 from skate import _skate
 from skate.data.op import Columns, Operator, Params, Phase, Phases
 
-PARTITIONS = 96  # fine, so that none is large against memory: a reduce makes as many of them as its size allows
-
 
 class RandomShuffle(Operator):
     moves_rows = True  # no predicate goes below it: where a row goes depends on the rows before it
@@ -20,7 +18,7 @@ class RandomShuffle(Operator):
         return given
 
     def phases(self, params: Params) -> Phases:
-        given = {"what": _skate.exchange_what("random", partitions=PARTITIONS, seed=params["seed"]), "keys": []}
+        given = {"what": _skate.exchange_what("random", partitions=_skate.PARTITIONS, seed=params["seed"]), "keys": []}
         reduce = Phase("exchange_reduce", "RandomShuffleReduce", given, {"exchange": {"cut": False, "n_partitions": 0}})
         return Phases((Phase("exchange_map_numbered", "RandomShuffleMap", given, params["resources"]),), reduce)
 

@@ -92,14 +92,13 @@ class Chain:
                     raise
 
     def run(self, exec_args: tuple[Any, ...], blocks: tuple[pa.RecordBatch, ...]) -> Iterator[Any]:
-        seq, cap, target, unit, ranges, *phase = exec_args
-        task.values = phase.pop() if len(phase) % 4 else 1
+        seq, cap, target, unit, ranges, values, phase = exec_args
         if self.context is not None and settings.current is not self.context:  # another stage may have run here
             DataContext._set_current(self.context)
         t = task
         running = _skate.current_task()
         t.reader, t.careful, t.kept = self.labels[0], bool(running and running[3]), None
-        t.seq, t.unit, t.cap, t.target, t.source, t.nbytes = seq, unit, cap, target, "", _skate.block_nbytes
+        t.seq, t.unit, t.cap, t.target, t.values, t.source, t.nbytes = seq, unit, cap, target, values, "", _skate.block_nbytes
         t.sides = [r[2] for r in ranges]
         numbering.begin(seq)
         t.source_row, t.rows_of = None, None
@@ -177,19 +176,15 @@ def _tune() -> None:
 
 def _exchange(phase: tuple[int, int, int, int], blocks: tuple[Any, ...], ranges: list[tuple[int, int, int, int, int, int]]) -> Exchange:
     """What the exec argument says (exec.h)."""
-    cuts, first, end, n = phase
+    kind, first, end, n = phase
     parts, bounds = [], None
     for whole, (at, rows, side, length, run, row) in zip(blocks, ranges, strict=True):
         piece = memoryview(whole)[at : at + length]
-        if side == BOUNDS:
+        if side == _skate.SIDE_BOUNDS:
             bounds = piece
         else:
             parts.append(Part(piece, rows, side, run, row))
-    return Exchange(cuts == CUT, first, end, n, parts, bounds)
-
-
-BOUNDS = (1 << 32) - 1  # SK_SIDE_BOUNDS, SK_PHASE_CUT in exec.h
-CUT = 1
+    return Exchange(kind == _skate.PHASE_CUT, first, end, n, parts, bounds)
 
 
 def _inputs(blocks: tuple[pa.RecordBatch, ...], ranges: list[tuple[int, int, int]]) -> Iterator[pa.RecordBatch]:
