@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -143,8 +144,11 @@ def test_the_controller_is_killed_and_the_same_command_goes_on(tmp_path, records
         kills += p.wait(100) == -signal.SIGKILL
         for path, was in found.items():
             assert path.stat().st_mtime_ns == was, "a part that was finished is made again"
-        if p.returncode == 0:
+        if p.returncode == 0 and kills:
             break
+        if p.returncode == 0:  # it ended before this process, which has to get a CPU, saw it at work
+            shutil.rmtree(out)
+            continue
         assert p.returncode == -signal.SIGKILL, p.stderr.read()
         done = [int(line.split()[1]) for line in journal.read_text().splitlines() if line.startswith("done ")]
         found = {out / f"part-{i:05}": (out / f"part-{i:05}").stat().st_mtime_ns for i in done}
