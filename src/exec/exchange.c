@@ -90,6 +90,7 @@ uint64_t sk_exchange_target(const struct sk_step *x, const struct sk_sstage *s, 
 }
 
 static uint32_t count_partitions(const struct sk_exchange *e) {
+    SK_ASSERT(e->target > 0);
     uint64_t n = e->wanted;
     if (!n && e->cut) n = (e->total + e->target - 1) / e->target;
     for (uint32_t i = 0; !e->wanted && !e->cut && i < e->packs.n; i++) n = SK_MAX(n, e->packs.p[i]->first + e->packs.p[i]->n);

@@ -89,8 +89,8 @@ static int open_side(struct py_state *st, struct join *j, uint32_t s, PyObject *
 static struct sk_block_pick *picks_of(const struct join *j, PyObject *given) {
     int64_t n = j->schema->n_children;
     struct sk_block_pick *p = sk_calloc(SK_TAG_PY, (size_t)(n + 1) * sizeof *p);
-    if (!p) PyErr_NoMemory();
-    if (p && PyList_GET_SIZE(given) != n)
+    if (!p) return (struct sk_block_pick *)PyErr_NoMemory();
+    if (PyList_GET_SIZE(given) != n)
         PyErr_Format(PyExc_ValueError, "join: %zd picks for %lld columns", PyList_GET_SIZE(given), (long long)n);
     for (int64_t i = 0; !PyErr_Occurred() && i < n; i++) {
         PyObject *row = PyList_GET_ITEM(given, i);

@@ -7,7 +7,6 @@ from skate.data.op import find
 from skate.data.worker import stage
 from skate.data.worker.task import Exchange, Part, task
 
-_skate.engine  # the module is there
 HEAD = struct.Struct("<IIQQQIIII")
 PARTS, RUN, SAMPLE, CUTS, BOUNDS = 1, 2, 3, 4, 5
 

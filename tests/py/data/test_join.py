@@ -174,7 +174,7 @@ def test_unique():
 
 
 @pytest.mark.parametrize("how", ["inner", "left_outer", "right_outer", "full_outer", "left_semi", "left_anti", "right_semi", "right_anti"])
-def test_a_side_without_rows(how):
+def test_a_side_without_rows_has_columns(how):
     """It has columns, however it came to have no rows; a side that has no columns lacks its key."""
     some = sd.from_arrow(pa.table({"k": [2, 3, 4], "b": [5, 6, 7]}))
     none = sd.from_arrow(pa.table({"k": [1, 2], "a": [1, 2]}))
