@@ -71,21 +71,26 @@ void *sk_calloc(enum sk_tag tag, size_t n) {
     return born(calloc(1, n + sizeof(struct head)), sizeof(struct head), tag, n);
 }
 
+void sk_mem_advise(void *p, size_t n) {
+    enum { HUGE = 2 << 20, OWN_MAPPING = 32 << 20 }; /* glibc maps what is this large by itself, so the advice goes with it */
+    if (!p || n < OWN_MAPPING) return;
+    size_t skip = -(uintptr_t)p & (HUGE - 1);
+    (void)madvise((uint8_t *)p + skip, (n - skip) & ~(size_t)(HUGE - 1), MADV_HUGEPAGE); /* where there are none it is as slow as ever */
+}
+
 void *sk_alloc_aligned(enum sk_tag tag, size_t align, size_t n) {
     SK_DCHECK((unsigned)tag < SK_TAG_N);
     SK_ASSERT(align >= sizeof(struct head) && align <= 4096 && (align & (align - 1)) == 0);
     if (refused() || too_big(n)) return NULL;
     void *raw = NULL;
     if (posix_memalign(&raw, align, n + align) != 0) return NULL;
+    sk_mem_advise(raw, n);
     return born(raw, align, tag, n);
 }
 
 void *sk_alloc_large(enum sk_tag tag, size_t n) {
-    enum { HUGE = 2 << 20, OWN_MAPPING = 32 << 20 }; /* glibc maps what is this large by itself, so the advice goes with it */
-    uint8_t *p = sk_alloc(tag, n);
-    if (!p || n < OWN_MAPPING) return p;
-    uint8_t *from = p + (-(uintptr_t)p & (HUGE - 1));
-    (void)madvise(from, (n - (size_t)(from - p)) & ~(size_t)(HUGE - 1), MADV_HUGEPAGE); /* where there are none it is as slow as ever */
+    void *p = sk_alloc(tag, n);
+    sk_mem_advise(p, n);
     return p;
 }
 

@@ -27,10 +27,12 @@ void *sk_alloc(enum sk_tag tag, size_t n) SK_MUST_USE;
 void *sk_calloc(enum sk_tag tag, size_t n) SK_MUST_USE;
 /* p may be NULL. On failure p stays as it was. The block moves to `tag`. */
 void *sk_realloc(enum sk_tag tag, void *p, size_t n) SK_MUST_USE;
-/* align: a power of two from 16 to 4096. Freed with sk_free; sk_realloc of it is not allowed. */
+/* align: a power of two from 16 to 4096. Freed with sk_free; sk_realloc of it is not allowed. Large ones as of sk_alloc_large. */
 void *sk_alloc_aligned(enum sk_tag tag, size_t align, size_t n) SK_MUST_USE;
 /* For scratch of many megabytes that is used whole, at once: on huge pages where the machine has them (first touch of 4 KiB pages costs as much as a sort). */
 void *sk_alloc_large(enum sk_tag tag, size_t n) SK_MUST_USE;
+/* The same for n bytes at p that another caller of malloc got; nothing where they are too few to have a mapping of their own, or p is NULL. */
+void sk_mem_advise(void *p, size_t n);
 void sk_free(void *p); /* NULL is fine; errno is kept */
 char *sk_strdup(enum sk_tag tag, const char *s) SK_MUST_USE;
 void *sk_memdup(enum sk_tag tag, const void *p, size_t n) SK_MUST_USE;

@@ -362,6 +362,7 @@ extern PyMethodDef py_state_methods[];
 extern PyMethodDef py_stack_methods[];
 
 /* ---- py_memory.c */
+void py_memory_advise(void); /* large values of Python (bytes of a file) lie on huge pages from now on; once, by the only thread of a process */
 extern PyMethodDef py_memory_methods[];
 
 /* ---- py_watch.c */

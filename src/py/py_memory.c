@@ -1,9 +1,42 @@
 /* py_memory.c - memory for people: what the machine lets us have, what the engine's budget is used for.
  *
+ * And large values of Python: bytes of 100 MB are 24,400 page faults of 4 KiB, 0.06 s, where the read itself takes 0.02 (measured: 1.8 GB/s; on huge pages 7).
+ * NumPy asks for huge pages for its arrays by itself.
+ *
  * Not here: the table that is made of it (skate/memory.py), any rule (engine/memory.c). Cost: 0.1 ms and 10 us a worker. */
+#include "base/mem.h"
 #include "base/vec.h"
 #include "ipc/ipc.h"
 #include "py/py_int.h"
+
+/* ---- large values of Python --------------------------------------------------------------------------------------------- */
+
+static PyMemAllocatorEx raw; /* what was there before: all memory comes of it and goes back to it */
+
+static void *raw_malloc(void *ctx SK_UNUSED, size_t n) {
+    void *p = raw.malloc(raw.ctx, n);
+    sk_mem_advise(p, n);
+    return p;
+}
+static void *raw_calloc(void *ctx SK_UNUSED, size_t n, size_t size) {
+    void *p = raw.calloc(raw.ctx, n, size);
+    if (n && size <= SIZE_MAX / n) sk_mem_advise(p, n * size);
+    return p;
+}
+static void *raw_realloc(void *ctx SK_UNUSED, void *of, size_t n) {
+    void *p = raw.realloc(raw.ctx, of, n);
+    sk_mem_advise(p, n);
+    return p;
+}
+static void raw_free(void *ctx SK_UNUSED, void *p) { raw.free(raw.ctx, p); }
+
+void py_memory_advise(void) {
+    if (raw.malloc) return;
+    PyMem_GetAllocator(PYMEM_DOMAIN_RAW, &raw);
+    PyMem_SetAllocator(PYMEM_DOMAIN_RAW, &(PyMemAllocatorEx){NULL, raw_malloc, raw_calloc, raw_realloc, raw_free});
+}
+
+/* ---- for people --------------------------------------------------------------------------------------------------------- */
 
 static PyObject *m_machine(PyObject *module, PyObject *unused SK_UNUSED) {
     struct sk_sysmem *m;

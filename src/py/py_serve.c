@@ -57,6 +57,7 @@ static PyObject *m_serve(PyObject *module, PyObject *unused SK_UNUSED) {
     struct sk_worker_hooks hooks = {on_note, before_fork, after_fork, begin, st};
     bool was = false;
     PY_ERR(err);
+    py_memory_advise();
     sk_rc rc = sk_worker_serve(&st->runner, &hooks, &was, &err);
     if (was) { /* the driver said stop; what is left of refs must not talk to it */
         st->engine = NULL;

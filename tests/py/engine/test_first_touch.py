@@ -63,3 +63,19 @@ def test_neighbours_keep_their_bytes(store):
         if i % 3 == 0:
             del kept[int(rng.integers(len(kept)))]
     assert all(np.array_equal(x, y) for x, y in kept)
+
+
+def test_a_large_value_of_python_in_a_worker(store):
+    """What reads a file makes bytes: they lie on huge pages, as arrays of NumPy do."""
+    with open("/sys/kernel/mm/transparent_hugepage/enabled") as f:
+        if "[never]" in f.read():
+            pytest.skip("no huge pages here")
+
+    @store.remote
+    def faults_of(n):
+        before = faults()
+        with open("/dev/zero", "rb") as f:
+            assert len(f.read(n)) == n
+        return faults() - before
+
+    assert store.get(faults_of.remote(64 * MIB)) < 64 * MIB // 4096 // 4
