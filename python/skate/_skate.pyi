@@ -212,6 +212,9 @@ def join(
     """Batches of at most so many rows. sides: batches, of one schema each, of the left and the right side, and of their keys, which have one type on both. picks: (side, column) of
     each column of the result, whose schema is that of the batch `shape`; alone: the same of rows that have no left row."""
 
+def bloom_bytes(keys: int, bits: int, /) -> int: ...
+def bloom_add(filter: bytearray, batch: Any, /) -> None: ...
+def bloom_select(filter: Any, batch: Any, /) -> bytes: ...
 def exchange_what(
     kind: str,
     *,

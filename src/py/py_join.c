@@ -1,7 +1,8 @@
 /* py_join.c - _skate.join: the rows of two sides whose keys are equal, as an iterator of batches (kernel.h: sk_join).
  *
  * Four lists of batches are the sides of the result: left, right, and the keys of both, in one type each. A column of the result is picked from one of them; where
- * a left row is missing, from another one, if the caller wants so (the key of a full join). */
+ * a left row is missing, from another one, if the caller wants so (the key of a full join). And _skate.bloom_...: filters of a side's keys. */
+#include "base/mem.h"
 #include "kernel/kernel.h"
 #include "py/py_work.h"
 
@@ -53,9 +54,24 @@ static int kept(struct py_state *st, struct join *j, PyObject *batch, const stru
     return r;
 }
 
-/* The batches of a side; of keys also their keys: all columns, ascending. */
-static int open_side(struct py_state *st, struct join *j, uint32_t s, PyObject *batches) {
+/* All columns of a batch as keys, ascending; NULL: an exception is set. */
+static struct sk_keys *keys_of(struct py_state *st, const struct ArrowSchema *schema, const struct ArrowArray *array) {
     PY_ERR(err);
+    struct sk_keys *keys = NULL;
+    struct sk_key *key = sk_calloc(SK_TAG_PY, (size_t)(schema->n_children + 1) * sizeof *key);
+    if (!key) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    for (int64_t k = 0; k < schema->n_children; k++) key[k].column = (uint32_t)k;
+    sk_rc rc = sk_keys_create(schema, array, key, (uint32_t)schema->n_children, &keys, &err);
+    sk_free(key);
+    if (rc != SK_OK) py_raise(st, rc, &err);
+    return rc == SK_OK ? keys : NULL;
+}
+
+/* The batches of a side; of keys also their keys. */
+static int open_side(struct py_state *st, struct join *j, uint32_t s, PyObject *batches) {
     uint32_t n = (uint32_t)PyList_GET_SIZE(batches);
     bool is_key = s >= LEFT_KEYS;
     j->arrays[s] = sk_calloc(SK_TAG_PY, (n + 1) * sizeof *j->arrays[s]);
@@ -69,18 +85,7 @@ static int open_side(struct py_state *st, struct join *j, uint32_t s, PyObject *
         const struct ArrowSchema *schema = NULL;
         if (kept(st, j, PyList_GET_ITEM(batches, i), &schema, &j->arrays[s][i]) < 0) return -1;
         if (!is_key) continue;
-        struct sk_key *key = sk_calloc(SK_TAG_PY, (size_t)(schema->n_children + 1) * sizeof *key);
-        if (!key) {
-            PyErr_NoMemory();
-            return -1;
-        }
-        for (int64_t k = 0; k < schema->n_children; k++) key[k].column = (uint32_t)k;
-        sk_rc rc = sk_keys_create(schema, j->arrays[s][i], key, (uint32_t)schema->n_children, &j->keys[s - LEFT_KEYS][i], &err);
-        sk_free(key);
-        if (rc != SK_OK) {
-            py_raise(st, rc, &err);
-            return -1;
-        }
+        if (!(j->keys[s - LEFT_KEYS][i] = keys_of(st, schema, j->arrays[s][i]))) return -1;
     }
     return 0;
 }
@@ -179,9 +184,78 @@ static PyObject *join_next(PyObject *o) {
     return batch;
 }
 
+/* ---- Bloom filters of keys -------------------------------------------------------------------------------------------------------------- */
+
+/* The hashes of a batch's rows, all columns as the key, in memory that sk_free takes; NULL: an exception is set. */
+static uint64_t *hashes_of(struct py_state *st, PyObject *batch, uint64_t *rows) {
+    struct ArrowSchema *schema;
+    struct ArrowArray *array;
+    PyObject *two = py_batch_structs(st, batch, &schema, &array);
+    struct sk_keys *keys = two ? keys_of(st, schema, array) : NULL;
+    uint64_t *hash = NULL;
+    if (keys) {
+        *rows = sk_keys_rows(keys);
+        hash = sk_alloc_large(SK_TAG_PY, (size_t)*rows * sizeof *hash);
+        if (!hash) PyErr_NoMemory();
+    }
+    PY_DROP(st)
+    if (hash) sk_keys_hash(keys, hash);
+    PY_TAKE(st)
+    sk_keys_destroy(keys);
+    Py_XDECREF(two);
+    return hash;
+}
+
+static PyObject *m_bloom_bytes(PyObject *module SK_UNUSED, PyObject *args) {
+    unsigned long long keys;
+    unsigned bits;
+    if (!PyArg_ParseTuple(args, "KI:bloom_bytes", &keys, &bits)) return NULL;
+    return PyLong_FromSize_t(sk_bloom_bytes(keys, bits));
+}
+
+static PyObject *m_bloom_add(PyObject *module, PyObject *args) {
+    struct py_state *st = PyModule_GetState(module);
+    Py_buffer filter;
+    PyObject *batch;
+    uint64_t rows;
+    if (!PyArg_ParseTuple(args, "w*O:bloom_add", &filter, &batch)) return NULL;
+    uint64_t *hash = filter.len ? hashes_of(st, batch, &rows) : (uint64_t *)(void *)PyErr_Format(PyExc_ValueError, "bloom_add: no filter");
+    if (hash) {
+        PY_DROP(st)
+        sk_bloom_add(filter.buf, (size_t)filter.len, hash, rows);
+        PY_TAKE(st)
+        sk_free(hash);
+    }
+    PyBuffer_Release(&filter);
+    return hash ? Py_NewRef(Py_None) : NULL;
+}
+
+static PyObject *m_bloom_select(PyObject *module, PyObject *args) {
+    struct py_state *st = PyModule_GetState(module);
+    Py_buffer filter;
+    PyObject *batch, *index = NULL;
+    uint64_t rows, n = 0;
+    if (!PyArg_ParseTuple(args, "y*O:bloom_select", &filter, &batch)) return NULL;
+    uint64_t *hash = filter.len ? hashes_of(st, batch, &rows) : (uint64_t *)(void *)PyErr_Format(PyExc_ValueError, "bloom_select: no filter");
+    if (hash) index = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)((rows + 1) * sizeof(uint32_t)));
+    if (index) {
+        uint32_t *out = (uint32_t *)(void *)PyBytes_AS_STRING(index);
+        PY_DROP(st)
+        n = sk_bloom_select(filter.buf, (size_t)filter.len, hash, rows, out);
+        PY_TAKE(st)
+    }
+    sk_free(hash);
+    PyBuffer_Release(&filter);
+    if (index) (void)_PyBytes_Resize(&index, (Py_ssize_t)(n * sizeof(uint32_t)));
+    return index;
+}
+
 PyMethodDef py_join_methods[] = {
     {"join", m_join, METH_VARARGS,
      "join(kind, (left, right, left keys, right keys), shape, picks, picks without a left row, rows): batches of at most so many rows."},
+    {"bloom_bytes", m_bloom_bytes, METH_VARARGS, "bloom_bytes(keys, bits a key): how large a filter is."},
+    {"bloom_add", m_bloom_add, METH_VARARGS, "bloom_add(filter, batch): the keys of a batch, which are all of its columns, into a bytearray."},
+    {"bloom_select", m_bloom_select, METH_VARARGS, "bloom_select(filter, batch): the numbers of the rows that may be in it, 4 bytes each."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -542,6 +542,7 @@ _SETTINGS: dict[str, tuple[Any, Check]] = {
     "max_errored_blocks": (0, _whole(-1, "tasks (-1: any number)")),
     "on_error": ("raise", _word("raise", "skip", "quarantine")),
     "max_errors": (None, _max_errors),
+    "broadcast_join_bytes": (10 * MiB, _whole(0, "bytes (0: never)")),
     "replay_bytes": (64 * MiB, _whole(0, "bytes")),
     "checkpoint_config": (None, _checkpoint),
     "enable_auto_log_stats": (False, _flag()),
@@ -596,6 +597,8 @@ class DataContext:
         "raise" ends the run, "skip" leaves it out and counts it, "quarantine" keeps it for Dataset.errors().
     max_errors: Bad records that a run may have before it fails with skate.data.exceptions.TooManyErrors: a number of rows (int; checked all the time), or a
         share of the rows that came in (float from 0.0 to 1.0; checked at the end, before a write is committed); None: any number.
+    broadcast_join_bytes: A side of a join that comes to at most so many bytes goes to each block of the other side, which is not moved then; 0: never. Joins with a
+        num_partitions, and those whose kind does not allow it, move both sides.
     replay_bytes: A batch that makes a function of the user fail is kept for `skate replay` (data/worker/replay.py) when it has at most so many bytes; 0: none is.
     checkpoint_config: A skate.data.checkpoint.CheckpointConfig: writes of files can be resumed.
     enable_auto_log_stats, verbose_stats_logs: Whether each run writes its statistics to the log `ray.data`, and all of them.
@@ -634,6 +637,7 @@ class DataContext:
     max_errored_blocks: int
     on_error: str
     max_errors: int | float | None
+    broadcast_join_bytes: int
     replay_bytes: int
     checkpoint_config: Any
     enable_auto_log_stats: bool

@@ -9,16 +9,17 @@ import pyarrow as pa
 
 from skate import _skate
 from skate.data.by_group import key_columns
-from skate.data.joins import LEFT, RIGHT, Join, check_types, columns, schema_of
+from skate.data.joins import LEFT, RIGHT, Join, check_types, columns, kernel_kind, schema_of
 from skate.data.values.unify import cast_batch, promoted, unify
 
 KEYS = 2  # the sides behind the two: their keys
 ROWS = 1 << 16  # of a batch of the result, at most
 
 
-def joined(join: Join, left: list[pa.RecordBatch], right: list[pa.RecordBatch], target: int) -> Iterator[pa.RecordBatch]:
+def joined(join: Join, left: list[pa.RecordBatch], right: list[pa.RecordBatch], target: int, first: int = LEFT) -> Iterator[pa.RecordBatch]:
     """The rows of the batches of two sides, joined: the columns of joins.columns(), the rows in the order of the left ones, then of the right ones; right rows that meet nothing stand at the
-    end. Each side has a batch at least, which tells its columns. target: bytes of a batch, about."""
+    end. Each side has a batch at least, which tells its columns. target: bytes of a batch, about. first: RIGHT, where joins.by_block allows it: in the order of the right rows, then of the
+    left ones."""
     sides = [_in_one_schema(left), _in_one_schema(right)]
     schemas = (sides[LEFT][0].schema, sides[RIGHT][0].schema)
     types = tuple([s.field(c).type for c in on] for s, on in zip(schemas, join.on, strict=True))
@@ -32,9 +33,11 @@ def joined(join: Join, left: list[pa.RecordBatch], right: list[pa.RecordBatch], 
     rows = max(sum(rb.num_rows for rb in sides[LEFT] + sides[RIGHT]), 1)
     per_row = sum(_skate.block_nbytes(rb) for rb in sides[LEFT] + sides[RIGHT]) // rows + 1
     some = False
-    for rb in _skate.join(
-        join.kind, (sides[LEFT], sides[RIGHT], keys[LEFT], keys[RIGHT]), shape, picks, alone, max(1, min(ROWS, target // per_row))
-    ):
+    last = 1 - first
+    if first == RIGHT:
+        picks, alone = ([(s ^ 1, c) for s, c in p] for p in (picks, alone))
+    given = (sides[first], sides[last], keys[first], keys[last])
+    for rb in _skate.join(kernel_kind(join.kind, first), given, shape, picks, alone, max(1, min(ROWS, target // per_row))):
         some = True
         yield rb
     if not some:

@@ -36,6 +36,18 @@ KINDS = {
 }
 
 
+def by_block(kind: str) -> tuple[int, ...]:
+    """The sides whose rows find all of their results by themselves, so that blocks of such a side are joined one by one with the whole other one: nothing of the other side comes out for
+    having met nothing, or for having met something, which only all blocks together know."""
+    k = KINDS[kind]
+    return tuple(s for s in (LEFT, RIGHT) if 1 - s not in k.alone and (k.pairs or k.sides == (s,)))
+
+
+def may_be_left_out(kind: str) -> tuple[int, ...]:
+    """The sides whose rows nobody misses that meet nothing."""
+    return tuple(s for s in (LEFT, RIGHT) if s not in KINDS[kind].alone)
+
+
 class Join(NamedTuple):
     """A join, as its operators know it. on: the key's columns of both sides; suffixes: of both sides, for names that both have."""
 
@@ -51,6 +63,14 @@ class Column(NamedTuple):
     column: int
     name: str
     of_key: int = -1
+
+
+_MIRRORED = {"right_outer": "left_outer", "right_semi": "left_semi", "right_anti": "left_anti"}
+
+
+def kernel_kind(kind: str, first: int) -> str:
+    """What the kernel calls it where side `first` is its left one."""
+    return kind if first == LEFT else _MIRRORED.get(kind, kind)
 
 
 def check(kind: Any, on: Any, right_on: Any, suffixes: tuple[str | None, str | None]) -> Join:

@@ -110,13 +110,14 @@ class Keyed:
         validate_schemas: bool = False,
     ) -> Dataset:
         """The rows of two Datasets that have equal keys, side by side. Null keys meet nothing; NaN meets NaN. Rows come partition by partition (of the keys' hashes), in each
-        in the order of the left rows, then of the right ones: the same on every run, whatever blocks, workers and memory there are.
+        in the order of the left rows, then of the right ones; where one side is small (DataContext.broadcast_join_bytes) and num_partitions is not given, in the order of the other
+        side's rows. Which it is depends on the data alone: the order is the same on every run, whatever workers and memory there are.
 
         Args:
             ds: The other Dataset, the right side.
             join_type: "inner"; "left_outer", "right_outer" or "full_outer" (rows of that side that meet nothing come, too, with nulls); "left_semi" or "right_semi" (rows of that side that
                 meet something, each once, and its columns only); "left_anti" or "right_anti" (those that meet nothing).
-            num_partitions: In how many parts to work, each at least a block; None: as many as their sizes ask for.
+            num_partitions: In how many parts to work, each at least a block; None: as many as their sizes ask for, none where a side is small.
             on: Columns of this Dataset that are the key.
             right_on: Those of the other one, as many; None: of the same names.
             left_suffix: What follows the name of a column of this side, no key, that the other side has as well.

@@ -66,6 +66,8 @@ class Operator:
 
     moves_rows = False  # between blocks: lower() makes a map and an exchange of it (see phases)
     blocking = False  # it needs all blocks of its input before it gives one (see arranged)
+    sizes_first = False  # how it runs depends on the size of one of its inputs, which runs before it (run/small_sides.py)
+    fewer = False  # much less may come of it than comes to it, beside what no_more and first_rows say
     makes_blocks = False  # the batches that it gives are blocks as they are
     on_error = False  # it knows what to do with rows that fail
     predicates = (

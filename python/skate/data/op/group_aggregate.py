@@ -9,7 +9,7 @@ from skate.data.op.group_rows import by_order
 
 
 class GroupAggregate(Operator):
-    moves_rows = True
+    moves_rows = fewer = True
 
     def columns(self, params: Params) -> Columns:
         return used(params)

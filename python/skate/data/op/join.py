@@ -10,7 +10,7 @@ from skate.data.op import ALL, Columns, Operator, Params, Phase, Phases
 
 
 class Join(Operator):
-    moves_rows = True
+    moves_rows = sizes_first = True
 
     def columns(self, params: Params) -> Columns:
         return ALL

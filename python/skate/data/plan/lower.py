@@ -24,7 +24,7 @@ def dumped(node: Node, context: DataContext, hold: list[Any] | None) -> bytes:
         return b""
     code = next((k for k in ("fn", "expr", "exprs", "fns", "code") if node.params.get(k) is not None), None)
     own = node.params.get("fn") is not None or bool(node.params.get("by_settings"))
-    if code is None and not own:
+    if code is None and not own and not node.params.get("shared"):
         return pickle.dumps(node.params, 5)
     try:
         return captured.dump({**node.params, "context": context} if own else node.params, node.label, hold)
@@ -51,12 +51,16 @@ def lower(
     hold: list[Any] | None = None,
     rearranged: Callable[[Node], list[Block]] | None = None,
     on_error: str | None = None,
+    sized: Callable[[Node, list[str]], Node] | None = None,
 ) -> Lowered:
     """A plan for one run. context None: for people to read only. hold: see values/captured.py. rearranged: gives the blocks of a node that needs
-    its whole input, which it runs; None: such a node has none. on_error: of operators that do not say it themselves; None: as the context says."""
+    its whole input, which it runs; None: such a node has none. on_error: of operators that do not say it themselves; None: as the context says. sized: decides what depends on sizes that
+    are measured (run/small_sides.py), and says what it did."""
     on_error = on_error or (context.on_error if context is not None else "raise")
     plan = new_plan()
     root, rules = optimised(root, on_error)
+    if sized is not None:
+        root = sized(root, rules)
     ids: dict[int, int] = {}
     strategy = context.scheduling_strategy if context is not None else None
     everywhere = group({"scheduling_strategy": strategy}) if not isinstance(strategy, str) else {}
@@ -127,6 +131,8 @@ def explain(root: Node, on_error: str = "raise") -> str:
         if id(n) in seen:
             continue
         seen.add(id(n))
+        if n.operator.sizes_first:
+            text += f"\n{n.label}: the side that may be small runs first, and its size says whether it is broadcast (DataContext.broadcast_join_bytes)\n"
         if not n.operator.blocking:
             todo += reversed(n.inputs)
             continue

@@ -18,6 +18,7 @@ from skate.data.context import DataContext, ShuffleStrategy
 from skate.data.on_error import check_policy, error_limit
 from skate.data.plan.lower import lower, warn_few_inputs
 from skate.data.plan.node import Block, Node
+from skate.data.run import small_sides
 from skate.data.run.blocks import cast, fetch, join
 from skate.data.run.dead_letters import Errors
 from skate.data.run.engine import ensure_engine
@@ -88,7 +89,13 @@ def run(ds: Any, node: Any = None, skip: bytes | None = None, schemas: list[int]
     check_policy(ds.context.on_error)
     share = error_limit(ds.context.max_errors)[1]
     held: list[Any] | None = [] if _skate.engine() == "local" else None  # what the functions carry, as long as the run lives
-    plan, root, rules = lower(node, ds.context, held, lambda n: _rearranged(n, ds.context, before))
+    plan, root, rules = lower(
+        node,
+        ds.context,
+        held,
+        lambda n: _rearranged(n, ds.context, before),
+        sized=lambda root, rules: small_sides.decided(root, ds.context, lambda n: input_blocks(n, ds.context, before), rules),
+    )
     how = conf(ds.context)
     if skip is not None:
         how["skip_units"] = skip

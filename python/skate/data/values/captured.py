@@ -90,6 +90,8 @@ _told: weakref.WeakSet[Any] = weakref.WeakSet()
 def _tell(params: dict[str, Any], label: str, size: int) -> None:
     """Warns, once a function, of what makes it large."""
     fn = params.get("fn")
+    if params.get("shared"):  # made by us
+        return
     try:
         if size < TOLD or fn in _told:
             return

@@ -1,0 +1,45 @@
+"""join_broadcast: the rows of one side of a join, joined block by block with the whole other side, which is small: in the order of this side's rows, then of the other one's. No exchange.
+
+params: join, side (that comes block by block), small (a batch: the other side). Made by run/small_sides.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from skate import _lazy
+from skate.data.op import Batches, Operator, Params
+
+joining = _lazy.module("skate.data.joining")
+
+
+class JoinBroadcast(Operator):
+    def modules(self, params: Params) -> tuple[str, ...]:
+        return ("pyarrow.compute", "skate.data.joining")
+
+    def run(self, params: Params, batches: Batches, task: Any) -> Any:
+        side, small = params["side"], [params["small"]]
+        for some in _gathered(batches, min(task.target, task.nbytes(small[0])), task.nbytes):
+            sides = (some, small) if side == 0 else (small, some)
+            yield from joining.joined(params["join"], *sides, task.target, side)
+
+
+def _gathered(batches: Batches, least: int, nbytes: Any) -> Iterator[list[Any]]:
+    """Batches until they are as many bytes as the small side, which is looked at as a whole each time."""
+    held: list[Any] = []
+    size = 0
+    for rb in batches:
+        if not rb.num_columns:  # no rows and no columns
+            continue
+        if held and not rb.num_rows:
+            continue
+        held.append(rb)
+        size += nbytes(rb)
+        if size >= least:
+            yield held
+            held, size = [], 0
+    if held:
+        yield held
+
+
+operator = JoinBroadcast()

@@ -1,0 +1,34 @@
+"""join_filter: leaves out rows whose keys are not on the other side of a join, as far as a Bloom filter of these keys tells: what meets nothing need not be moved. It gives up, for a task, where
+most rows pass. params: keys, filter (bytes). Made by run/small_sides.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate import _lazy, _skate
+from skate.data.op import Batches, Operator, Params
+
+pa = _lazy.module("pyarrow")
+
+LOOK = 32 << 10  # rows of a task after which it is asked whether the filter pays
+PAYS = 0.7  # of them passed: it does not
+
+
+class JoinFilter(Operator):
+    no_more = by_row = True
+
+    def run(self, params: Params, batches: Batches, task: Any) -> Any:
+        seen = passed = 0
+        for rb in batches:
+            if not rb.num_rows or (seen >= LOOK and passed > PAYS * seen) or not all(k in rb.schema.names for k in params["keys"]):
+                yield rb
+                continue
+            keys = pa.RecordBatch.from_arrays([rb.column(k) for k in params["keys"]], names=params["keys"])
+            index = _skate.bloom_select(params["filter"], keys)
+            n = len(index) // 4
+            seen += rb.num_rows
+            passed += n
+            yield rb if n == rb.num_rows else rb.take(pa.Array.from_buffers(pa.uint32(), n, [None, pa.py_buffer(index)]))
+
+
+operator = JoinFilter()
