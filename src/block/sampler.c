@@ -1,0 +1,199 @@
+/* sampler.c - the order of the rows of a stream: see sampler.h. Batches wait in a queue; a window is opened when all of its rows are there, and permuted as it is given out. */
+#include "block/sampler.h"
+
+#include "base/rand.h"
+#include "base/vec.h"
+
+struct queued {
+    uint32_t slot, rows, taken; /* taken: of these rows, by windows or (in order) given out */
+};
+
+struct sk_sampler {
+    struct sk_sampler_conf conf;
+    uint64_t given, added; /* rows of the stream before these are given out; were added (or came before the beginning) */
+    bool ended;
+    /* The open window: rows [opened - n_open, opened) of the stream, of which `drawn` are given out. */
+    uint64_t number, opened, n_open, drawn;
+    uint64_t skip; /* rows of the next window that were given out before `start` */
+    struct sk_rand rand;
+    SK_VEC(struct sk_place) open;
+    SK_VEC(struct queued) queue;
+    uint32_t head;         /* of the queue */
+    SK_VEC(uint32_t) left; /* by slot: rows that are not given out */
+    SK_VEC(uint32_t) gone, unused;
+};
+
+/* ---- windows */
+
+static struct sk_rand rand_of(const struct sk_sampler_conf *c, uint64_t what) {
+    struct sk_rand r;
+    sk_rand_init(&r, sk_rand_mix(sk_rand_mix(c->seed + UINT64_C(0x9e3779b97f4a7c15)) + c->epoch) + what);
+    return r;
+}
+
+static uint64_t first_end(const struct sk_sampler_conf *c) { /* where the first window ends */
+    struct sk_rand r = rand_of(c, UINT64_MAX);
+    return c->window + sk_rand_below(&r, c->window);
+}
+
+/* The number of the window that row `at` is in, and where it begins. */
+static uint64_t window_of(const struct sk_sampler_conf *c, uint64_t at, uint64_t *begin) {
+    uint64_t first = first_end(c);
+    *begin = at < first ? 0 : first + (at - first) / c->window * c->window;
+    return at < first ? 0 : 1 + (at - first) / c->window;
+}
+
+static uint64_t end_of(const struct sk_sampler_conf *c, uint64_t number) { return first_end(c) + number * c->window; }
+
+uint64_t sk_sampler_begin(const struct sk_sampler_conf *c) {
+    uint64_t begin = c->start;
+    if (c->window) (void)window_of(c, c->start, &begin);
+    return begin;
+}
+
+/* ---- life */
+
+sk_rc sk_sampler_create(const struct sk_sampler_conf *c, struct sk_sampler **out, struct sk_err *err) {
+    if (c->window >= UINT32_MAX)
+        return SK_ERR(err, SK_EINVAL, "a shuffle of %llu rows at a time: fewer than 2^32 - 1", (unsigned long long)c->window);
+    struct sk_sampler *r = sk_calloc(SK_TAG_BLOCK, sizeof *r);
+    if (!r) return SK_ERR(err, SK_ENOMEM, "no memory for the order of rows");
+    r->conf = *c;
+    r->given = c->start;
+    r->added = r->opened = sk_sampler_begin(c);
+    if (c->window) r->number = window_of(c, c->start, &r->opened);
+    r->skip = c->start - r->opened;
+    *out = r;
+    return SK_OK;
+}
+
+void sk_sampler_destroy(struct sk_sampler *r) {
+    if (!r) return;
+    sk_vec_free(&r->open);
+    sk_vec_free(&r->queue);
+    sk_vec_free(&r->left);
+    sk_vec_free(&r->gone);
+    sk_vec_free(&r->unused);
+    sk_free(r);
+}
+
+/* ---- in */
+
+/* Keeps the queue from growing for ever: what was taken goes when it is half of it. */
+static void shorten(struct sk_sampler *r) {
+    if (r->head < 64 || r->head < r->queue.n / 2) return;
+    memmove(r->queue.p, r->queue.p + r->head, (r->queue.n - r->head) * sizeof *r->queue.p);
+    r->queue.n -= r->head;
+    r->head = 0;
+}
+
+sk_rc sk_sampler_add(struct sk_sampler *r, uint64_t n, uint32_t *slot, struct sk_err *err) {
+    *slot = UINT32_MAX;
+    if (r->ended) return SK_ERR(err, SK_EINVAL, "rows were added behind the end of the stream");
+    if (n >= UINT32_MAX) return SK_ERR(err, SK_EINVAL, "a batch of %llu rows: fewer than 2^32 - 1", (unsigned long long)n);
+    if (!n) return SK_OK;
+    shorten(r);
+    /* Room for all that this batch will ever need: what comes later cannot fail half way. */
+    if (!sk_vec_reserve(&r->queue, SK_TAG_BLOCK, (uint64_t)r->queue.n + 1) ||
+        !sk_vec_reserve(&r->left, SK_TAG_BLOCK, (uint64_t)r->left.n + 1) ||
+        !sk_vec_reserve(&r->gone, SK_TAG_BLOCK, (uint64_t)r->left.n + 1) ||
+        !sk_vec_reserve(&r->unused, SK_TAG_BLOCK, (uint64_t)r->left.n + 1))
+        return SK_ERR(err, SK_ENOMEM, "no memory for the order of rows");
+    if (r->unused.n) *slot = sk_vec_pop(&r->unused);
+    else *slot = r->left.n++;
+    SK_ASSERT(*slot < r->left.n && r->added <= UINT64_MAX - n);
+    r->left.p[*slot] = (uint32_t)n;
+    r->queue.p[r->queue.n++] = (struct queued){*slot, (uint32_t)n, 0};
+    r->added += n;
+    return SK_OK;
+}
+
+void sk_sampler_end(struct sk_sampler *r) { r->ended = true; }
+
+/* ---- out */
+
+uint64_t sk_sampler_ready(const struct sk_sampler *r) {
+    uint64_t whole = r->added; /* rows before this one can be given out */
+    if (r->conf.window && !r->ended) {
+        uint64_t first = first_end(&r->conf);
+        whole = r->added < first ? 0 : first + (r->added - first) / r->conf.window * r->conf.window;
+    }
+    return whole > r->given ? whole - r->given : 0;
+}
+
+bool sk_sampler_wants(const struct sk_sampler *r, uint64_t n) {
+    if (r->ended) return false;
+    return sk_sampler_ready(r) < n || (r->conf.window && r->added - SK_MIN(r->added, r->given) < r->conf.window + n);
+}
+
+uint64_t sk_sampler_position(const struct sk_sampler *r) { return r->given; }
+
+static void given(struct sk_sampler *r, uint32_t slot, uint32_t n) {
+    SK_ASSERT(r->left.p[slot] >= n);
+    r->left.p[slot] -= n;
+    if (!r->left.p[slot]) r->gone.p[r->gone.n++] = slot; /* add made room */
+}
+
+/* Rows of the head of the queue, *n at most, that come next in order: their first place. */
+static struct sk_place take(struct sk_sampler *r, uint64_t *n) {
+    SK_ASSERT(r->head < r->queue.n);
+    struct queued *q = &r->queue.p[r->head];
+    struct sk_place first = {q->slot, q->taken};
+    *n = SK_MIN(*n, (uint64_t)(q->rows - q->taken));
+    q->taken += (uint32_t)*n;
+    r->head += q->taken == q->rows;
+    return first;
+}
+
+static struct sk_place draw(struct sk_sampler *r) {
+    struct sk_place *p = r->open.p + r->drawn, *other = p + sk_rand_below(&r->rand, r->n_open - r->drawn), out = *other;
+    *other = *p;
+    *p = out;
+    r->drawn++;
+    given(r, out.run, 1);
+    return out;
+}
+
+/* The next window, whose rows are all there. Of the first one what was given out before `start` is drawn and left out. */
+static sk_rc open_window(struct sk_sampler *r, struct sk_err *err) {
+    uint64_t begin = r->opened, end = SK_MIN(end_of(&r->conf, r->number), r->added), filled = 0;
+    SK_ASSERT(r->drawn == r->n_open && begin + r->skip < end);
+    if (!sk_vec_reserve(&r->open, SK_TAG_BLOCK, end - begin))
+        return SK_ERR(err, SK_ENOMEM, "no memory for a shuffle of %llu rows", (unsigned long long)(end - begin));
+    while (filled < end - begin) {
+        uint64_t n = end - begin - filled;
+        struct sk_place p = take(r, &n);
+        for (uint64_t i = 0; i < n; i++) r->open.p[filled++] = (struct sk_place){p.run, p.row + (uint32_t)i};
+    }
+    r->n_open = end - begin;
+    r->drawn = 0;
+    r->opened = end;
+    r->rand = rand_of(&r->conf, r->number++);
+    for (; r->skip; r->skip--) (void)draw(r);
+    return SK_OK;
+}
+
+sk_rc sk_sampler_next(struct sk_sampler *r, struct sk_place *places, uint64_t *n, struct sk_err *err) {
+    uint64_t want = SK_MIN(*n, sk_sampler_ready(r)), made = 0;
+    *n = 0;
+    while (made < want && !r->conf.window) {
+        uint64_t k = want - made;
+        struct sk_place p = take(r, &k);
+        for (uint64_t i = 0; i < k; i++) places[made++] = (struct sk_place){p.run, p.row + (uint32_t)i};
+        given(r, p.run, (uint32_t)k);
+    }
+    while (made < want) {
+        if (r->drawn == r->n_open) SK_TRY(open_window(r, err));
+        for (uint64_t k = SK_MIN(want - made, r->n_open - r->drawn); k; k--) places[made++] = draw(r);
+    }
+    r->given += made;
+    *n = made;
+    return SK_OK;
+}
+
+uint32_t sk_sampler_let_go(struct sk_sampler *r) {
+    if (!r->gone.n) return UINT32_MAX;
+    uint32_t slot = sk_vec_pop(&r->gone);
+    r->unused.p[r->unused.n++] = slot;
+    return slot;
+}
