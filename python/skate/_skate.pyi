@@ -159,6 +159,23 @@ def exists(number: int) -> bool: ...  # in a worker: whether anybody holds that 
 def own(data: Any) -> Any:
     """Bytes of an object (a buffer of what get() gave) as memory that this process may write: pages are copied when they are written."""
 
+def own_pages(data: Any) -> Any: ...  # the same of bytes that lie in the store; None: they do not, or this engine has no store to map once more
+def memory(n: int, /) -> Any: ...  # bytes of this process that may be written, at a page; used again when the last array over them is gone
+def rows_begin(window: int, seed: int, epoch: int, start: int, /) -> int: ...  # the first row of the stream that Rows of these needs
+
+class Rows:
+    """The rows of a stream of batches in batches of other sizes, in order, or shuffled in windows of `window` rows by (seed, epoch). start: rows that were given out before; the stream
+    begins at row rows_begin(...) then. One thread at a time (ValueError)."""
+
+    ready: int  # rows that can be taken
+    def __init__(self, window: int = 0, seed: int = 0, epoch: int = 0, start: int = 0) -> None: ...
+    def add(self, batch: Any) -> None: ...  # ValueError: of another schema
+    def end(self) -> None: ...  # there are no more
+    def wants(self, n: int) -> bool: ...  # whether to add more before n rows are taken
+    def take(self, n: int, alloc: Callable[[int], Any] | None = None) -> tuple[Any, Any] | None:
+        """(batch of the next n rows, or of those that are ready, the memory that it is in: of alloc(bytes), else of memory()); None: none is ready."""
+    def cast(self, function: Callable[[Any], Any]) -> None: ...  # each batch that is held becomes function(batch)
+
 class Watcher:
     """One file descriptor that tells when objects exist, or generators have an item."""
 

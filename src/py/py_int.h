@@ -79,7 +79,7 @@ struct py_state {
     PyTypeObject *room_type, *own_type;
     uint32_t n_rooms; /* living: while there is none no array is looked at */
     PyTypeObject *ref_type, *gen_type, *buf_type, *template_type, *token_type, *blockout_type, *work_type, *join_type, *plan_type,
-        *exec_type, *front_iter_type;
+        *exec_type, *front_iter_type, *rows_type, *memory_type;
     struct py_ref *free_refs;
     uint32_t n_free_refs;
 #define X(n) PyObject *hook_##n;
@@ -256,6 +256,10 @@ extern PyMethodDef py_room_methods[];
 /* ---- py_own.c: bytes of an object as memory that one may write */
 int py_own_types(PyObject *module, struct py_state *st);
 extern PyMethodDef py_own_methods[];
+
+/* ---- py_rows.c: batches of other sizes, in order or shuffled */
+int py_rows_types(PyObject *module, struct py_state *st);
+extern PyMethodDef py_rows_methods[];
 
 /* ---- py_copy.c */
 #define PY_BIG_COPY (64u << 10) /* copies over this are made without the GIL */

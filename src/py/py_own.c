@@ -9,10 +9,9 @@ struct own {
     Py_buffer of;             /* the object's bytes */
 };
 
-static PyObject *m_own(PyObject *module, PyObject *bytes) {
-    struct py_state *st = PyModule_GetState(module);
+/* else_none: for bytes that are not in the store, None. */
+static PyObject *own_of(struct py_state *st, PyObject *bytes, bool else_none) {
     PY_ERR(err);
-    if (py_ensure(st) < 0) return NULL;
     struct own *o = PyObject_New(struct own, st->own_type);
     if (!o) return NULL;
     o->p = NULL;
@@ -21,15 +20,26 @@ static PyObject *m_own(PyObject *module, PyObject *bytes) {
     if (PyObject_GetBuffer(bytes, &o->of, PyBUF_SIMPLE) == 0) {
         void *at = NULL;
         sk_rc rc = SK_OK;
-        if (!st->engine->windows || !o->of.len) copy = PyByteArray_FromStringAndSize(o->of.buf, o->of.len);
-        else if ((rc = st->engine->windows->open(st->engine, o->of.buf, (size_t)o->of.len, true, &at, &err)) != SK_OK)
-            py_raise(st, rc, &err);
+        bool no_window = !st->engine || !st->engine->windows || !o->of.len;
+        if (no_window && else_none) copy = Py_NewRef(Py_None);
+        else if (no_window) copy = PyByteArray_FromStringAndSize(o->of.buf, o->of.len);
+        else if ((rc = st->engine->windows->open(st->engine, o->of.buf, (size_t)o->of.len, true, &at, &err)) != SK_OK) {
+            if (rc == SK_EINVAL && else_none) copy = Py_NewRef(Py_None);
+            else py_raise(st, rc, &err);
+        }
         o->p = at;
     }
     if (o->p) return (PyObject *)o;
     Py_DECREF(o);
     return copy;
 }
+
+static PyObject *m_own(PyObject *module, PyObject *bytes) {
+    struct py_state *st = PyModule_GetState(module);
+    return py_ensure(st) < 0 ? NULL : own_of(st, bytes, false);
+}
+
+static PyObject *m_own_pages(PyObject *module, PyObject *bytes) { return own_of(PyModule_GetState(module), bytes, true); }
 
 static void own_dealloc(PyObject *self) {
     struct own *o = (struct own *)(void *)self;
@@ -62,5 +72,7 @@ int py_own_types(PyObject *module, struct py_state *st) {
 PyMethodDef py_own_methods[] = {
     {"own", m_own, METH_O,
      "own(bytes of an object): the same as memory to be written by this process alone; pages are copied as they are written."},
+    {"own_pages", m_own_pages, METH_O,
+     "own_pages(bytes): the same of bytes that lie in the store; None: they do not, or this engine has no store to map once more."},
     {NULL, NULL, 0, NULL},
 };

@@ -1,0 +1,377 @@
+/* py_rows.c - _skate.Rows: batches go in, batches of any size come out: their rows in order or shuffled (block/sampler.h), gathered once, without the GIL.
+ *
+ * What comes out lies in memory that is used again when the last array over it is gone (Memory: the pages are there already, and a first touch costs ten times the copy), or in
+ * memory of the caller's: pages that are locked for a GPU. A batch that went in is held until the last of its rows came out. */
+#include "base/copy.h"
+#include "block/sampler.h"
+#include "py/py_work.h"
+
+/* ---- Memory: bytes of this process that one may write */
+
+enum { KEPT_MAX = 8 };
+#define KEPT_BYTES ((size_t)256 << 20)
+#define PAGE ((size_t)4096)
+
+/* Not in use, while there is a Rows; the newest last. Guarded by the GIL. */
+static struct {
+    uint8_t *p[KEPT_MAX];
+    size_t cap[KEPT_MAX], bytes;
+    uint32_t n, n_rows; /* Rows that live */
+} kept;
+
+struct memory {
+    PyObject_HEAD uint8_t *p;
+    size_t n, cap;
+};
+
+static void drop_kept(uint32_t i) {
+    SK_ASSERT(i < kept.n);
+    sk_free(kept.p[i]);
+    kept.bytes -= kept.cap[i];
+    kept.n--;
+    memmove(kept.p + i, kept.p + i + 1, (kept.n - i) * sizeof *kept.p);
+    memmove(kept.cap + i, kept.cap + i + 1, (kept.n - i) * sizeof *kept.cap);
+}
+
+static uint8_t *memory_take(size_t n, size_t *cap) {
+    for (uint32_t i = kept.n; i-- > 0;) {
+        if (kept.cap[i] < n || kept.cap[i] / 2 > n) continue;
+        uint8_t *p = kept.p[i];
+        *cap = kept.cap[i];
+        kept.p[i] = NULL; /* is the caller's */
+        drop_kept(i);
+        return p;
+    }
+    *cap = (size_t)SK_ALIGN(n, PAGE);
+    uint8_t *p = sk_alloc_aligned(SK_TAG_PY, PAGE, *cap);
+    if (p) sk_copy_hint(p, *cap);
+    return p;
+}
+
+static void memory_give(uint8_t *p, size_t cap) {
+    if (!kept.n_rows || cap > KEPT_BYTES) {
+        sk_free(p);
+        return;
+    }
+    while (kept.n == KEPT_MAX || kept.bytes + cap > KEPT_BYTES) drop_kept(0);
+    kept.p[kept.n] = p;
+    kept.cap[kept.n++] = cap;
+    kept.bytes += cap;
+}
+
+static PyObject *memory_new(struct py_state *st, size_t n) {
+    struct memory *m = PyObject_New(struct memory, st->memory_type);
+    if (!m) return NULL;
+    m->n = n;
+    m->p = memory_take(SK_MAX(n, 1), &m->cap);
+    if (m->p) return (PyObject *)m;
+    Py_DECREF(m);
+    return PyErr_NoMemory();
+}
+
+static PyObject *m_memory(PyObject *module, PyObject *size) {
+    size_t n = PyLong_AsSize_t(size);
+    if (PyErr_Occurred()) return NULL;
+    return memory_new(PyModule_GetState(module), n);
+}
+
+static void memory_dealloc(PyObject *o) {
+    struct memory *m = (struct memory *)(void *)o;
+    PyTypeObject *type = Py_TYPE(o);
+    if (m->p) memory_give(m->p, m->cap);
+    PyObject_Free(o);
+    Py_DECREF(type);
+}
+
+static int memory_getbuffer(PyObject *o, Py_buffer *view, int flags) {
+    struct memory *m = (struct memory *)(void *)o;
+    return PyBuffer_FillInfo(view, o, m->p, (Py_ssize_t)m->n, 0, flags);
+}
+
+static PyType_Slot memory_slots[] = {
+    {Py_tp_dealloc, memory_dealloc},
+    {Py_bf_getbuffer, memory_getbuffer},
+    {Py_tp_doc, "Bytes of this process that may be written; they begin at a page."},
+    {0, NULL},
+};
+static PyType_Spec memory_spec = {"skate._skate._Memory", sizeof(struct memory), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                  memory_slots};
+
+/* ---- Rows */
+
+struct held { /* a batch; two NULL: nothing is held */
+    PyObject *batch, *two;
+    const struct ArrowArray *array;
+    uint32_t as; /* its number among those of the batch that is made */
+};
+
+struct rows {
+    PyObject_HEAD struct sk_sampler *rows;
+    PyObject *two; /* of the first batch, whose schema is that of all */
+    const struct ArrowSchema *schema;
+    SK_VEC(struct held) slot;
+    SK_VEC(struct sk_place) places;
+    SK_VEC(const struct ArrowArray *) used;
+    bool busy;
+};
+
+static struct rows *rows_of(PyObject *o) { return (struct rows *)(void *)o; }
+
+static void clear_held(struct held *h) {
+    Py_CLEAR(h->two); /* before the batch: capsules point into it */
+    Py_CLEAR(h->batch);
+    h->array = NULL;
+}
+
+static PyObject *rows_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
+    static char *names[] = {"window", "seed", "epoch", "start", NULL};
+    unsigned long long window = 0, seed = 0, epoch = 0, start = 0;
+    PY_ERR(err);
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "|KKKK:Rows", names, &window, &seed, &epoch, &start)) return NULL;
+    struct rows *r = rows_of(type->tp_alloc(type, 0));
+    if (!r) return NULL;
+    kept.n_rows++;
+    sk_rc rc = sk_sampler_create(&(struct sk_sampler_conf){window, seed, epoch, start}, &r->rows, &err);
+    if (rc == SK_OK) return (PyObject *)r;
+    Py_DECREF(r);
+    return py_raise(py_state_of(type), rc, &err);
+}
+
+static void rows_dealloc(PyObject *o) {
+    struct rows *r = rows_of(o);
+    PyTypeObject *type = Py_TYPE(o);
+    for (uint32_t i = 0; i < r->slot.n; i++) clear_held(&r->slot.p[i]);
+    sk_vec_free(&r->slot);
+    sk_vec_free(&r->places);
+    sk_vec_free(&r->used);
+    sk_sampler_destroy(r->rows);
+    Py_XDECREF(r->two);
+    SK_ASSERT(kept.n_rows);
+    if (!--kept.n_rows)
+        while (kept.n) drop_kept(kept.n - 1);
+    type->tp_free(o);
+    Py_DECREF(type);
+}
+
+static bool is_busy(const struct rows *r) {
+    if (r->busy) PyErr_SetString(PyExc_ValueError, "another thread takes rows of this object");
+    return r->busy;
+}
+
+/* h holds a batch from now on; its structs. */
+static int hold(struct py_state *st, struct held *h, PyObject *batch, struct ArrowSchema **schema) {
+    struct ArrowArray *array;
+    PyObject *two = py_batch_structs(st, batch, schema, &array);
+    if (!two) return -1;
+    *h = (struct held){.batch = Py_NewRef(batch), .two = two, .array = array};
+    return 0;
+}
+
+static PyObject *rows_add(PyObject *o, PyObject *batch) {
+    struct rows *r = rows_of(o);
+    struct py_state *st = py_state_of(Py_TYPE(o));
+    struct ArrowSchema *schema;
+    struct held h = {0};
+    uint32_t slot;
+    PY_ERR(err);
+    if (is_busy(r) || hold(st, &h, batch, &schema) < 0) return NULL;
+    if (r->schema && !sk_block_same_schema(r->schema, schema)) {
+        PyErr_SetString(PyExc_ValueError, "Rows.add: a batch of another schema; cast() those that are held first");
+    } else if (!sk_vec_reserve(&r->slot, SK_TAG_PY, (uint64_t)r->slot.n + 1)) {
+        PyErr_NoMemory();
+    } else {
+        sk_rc rc = h.array->length < 0 ? SK_ERR(&err, SK_EINVAL, "a batch of %lld rows", (long long)h.array->length)
+                                       : sk_sampler_add(r->rows, (uint64_t)h.array->length, &slot, &err);
+        if (rc != SK_OK) py_raise(st, rc, &err);
+    }
+    if (PyErr_Occurred()) {
+        clear_held(&h);
+        return NULL;
+    }
+    if (!r->schema) {
+        r->two = Py_NewRef(h.two);
+        r->schema = schema;
+    }
+    if (slot == UINT32_MAX) { /* no rows */
+        clear_held(&h);
+        Py_RETURN_NONE;
+    }
+    if (slot == r->slot.n) r->slot.n++;
+    SK_ASSERT(slot < r->slot.n);
+    r->slot.p[slot] = h;
+    Py_RETURN_NONE;
+}
+
+static PyObject *rows_cast(PyObject *o, PyObject *cast) {
+    struct rows *r = rows_of(o);
+    struct py_state *st = py_state_of(Py_TYPE(o));
+    if (is_busy(r)) return NULL;
+    struct ArrowSchema *schema = NULL;
+    r->busy = true; /* cast is code of Python */
+    bool ok = true;
+    for (uint32_t i = 0; ok && i < r->slot.n; i++) {
+        struct held *h = &r->slot.p[i], was = *h;
+        if (!h->two) continue;
+        PyObject *batch = PyObject_CallOneArg(cast, h->batch);
+        ok = batch && hold(st, h, batch, &schema) == 0;
+        Py_XDECREF(batch);
+        if (!ok) break;
+        if (h->array->length == was.array->length) {
+            clear_held(&was);
+            continue;
+        }
+        PyErr_SetString(PyExc_ValueError, "Rows.cast: a batch came back with another number of rows");
+        clear_held(h);
+        *h = was;
+        ok = false;
+    }
+    r->busy = false;
+    if (!ok) return NULL;
+    Py_CLEAR(r->two); /* the next batch says what the schema is */
+    r->schema = NULL;
+    for (uint32_t i = 0; !r->schema && i < r->slot.n; i++) {
+        if (!r->slot.p[i].two) continue;
+        r->two = Py_NewRef(r->slot.p[i].two);
+        r->schema = PyCapsule_GetPointer(PyTuple_GET_ITEM(r->two, 0), "arrow_schema");
+    }
+    Py_RETURN_NONE;
+}
+
+/* The batches of r->places get numbers from 0 on, in the order in which they turn up. */
+static sk_rc number_batches(struct rows *r, struct sk_err *err) {
+    r->used.n = 0;
+    if (!sk_vec_reserve(&r->used, SK_TAG_PY, SK_MIN((uint64_t)r->slot.n, r->places.n) + 1))
+        return SK_ERR(err, SK_ENOMEM, "no memory for a batch");
+    for (uint32_t i = 0; i < r->places.n; i++) {
+        struct sk_place *p = &r->places.p[i];
+        struct held *h = &r->slot.p[p->run];
+        SK_DCHECK(h->array && p->row < h->array->length);
+        if (h->as >= r->used.n || r->used.p[h->as] != h->array) {
+            h->as = r->used.n;
+            r->used.p[r->used.n++] = h->array;
+        }
+        p->run = h->as;
+    }
+    return SK_OK;
+}
+
+static sk_rc plan_next(struct rows *r, uint64_t *n, struct sk_block_plan **plan, uint64_t *size, struct sk_err *err) {
+    *plan = NULL;
+    if (!*n) return SK_OK;
+    if (*n >= UINT32_MAX || !sk_vec_reserve(&r->places, SK_TAG_PY, *n))
+        return SK_ERR(err, SK_ENOMEM, "no memory for a batch of %llu rows", (unsigned long long)*n);
+    SK_TRY(sk_sampler_next(r->rows, r->places.p, n, err));
+    r->places.n = (uint32_t)*n;
+    SK_TRY(number_batches(r, err));
+    struct sk_block_side side = {.arrays = r->used.p, .n = r->used.n, .places = r->places.p};
+    return sk_block_measure_places(r->schema, &side, 1, NULL, *n, plan, size, err);
+}
+
+/* The rows of a plan in memory that `alloc` gives (None: in Memory): (batch, memory). */
+static PyObject *written(struct py_state *st, const struct sk_block_plan *plan, uint64_t size, PyObject *alloc) {
+    PyObject *room = alloc == Py_None ? memory_new(st, (size_t)size) : PyObject_CallFunction(alloc, "K", (unsigned long long)size),
+             *out = NULL;
+    Py_buffer b;
+    if (!room || PyObject_GetBuffer(room, &b, PyBUF_WRITABLE) < 0) {
+        Py_XDECREF(room);
+        return NULL;
+    }
+    if ((uint64_t)b.len < size || ((uintptr_t)b.buf & (SK_BLOCK_ALIGN - 1))) {
+        PyErr_Format(PyExc_ValueError, "Rows.take: %zd bytes at %p for a batch of %llu, which begins at a multiple of %u", b.len, b.buf,
+                     (unsigned long long)size, SK_BLOCK_ALIGN);
+    } else {
+        PY_DROP(st)
+        sk_block_write(plan, b.buf);
+        PY_TAKE(st)
+        PyObject *batch = py_block_of(st, room, b.buf, (size_t)size);
+        if (batch) out = Py_BuildValue("(NO)", batch, room);
+    }
+    PyBuffer_Release(&b);
+    Py_DECREF(room);
+    return out;
+}
+
+static PyObject *rows_take(PyObject *o, PyObject *args) {
+    struct rows *r = rows_of(o);
+    struct py_state *st = py_state_of(Py_TYPE(o));
+    unsigned long long want;
+    PyObject *alloc = Py_None, *out = NULL;
+    struct sk_block_plan *plan = NULL;
+    uint64_t size;
+    sk_rc rc;
+    PY_ERR(err);
+    if (!PyArg_ParseTuple(args, "K|O:take", &want, &alloc) || is_busy(r)) return NULL;
+    uint64_t n = SK_MIN((uint64_t)want, sk_sampler_ready(r->rows));
+    r->busy = true;
+    PY_DROP(st)
+    rc = plan_next(r, &n, &plan, &size, &err);
+    PY_TAKE(st)
+    if (rc != SK_OK) py_raise(st, rc, &err);
+    else if (plan) out = written(st, plan, size, alloc);
+    else out = Py_NewRef(Py_None);
+    sk_block_plan_free(plan);
+    r->busy = false;
+    for (uint32_t slot; (slot = sk_sampler_let_go(r->rows)) != UINT32_MAX;) {
+        struct held was = r->slot.p[slot];
+        r->slot.p[slot] = (struct held){0}; /* what dies may run code */
+        clear_held(&was);
+    }
+    return out;
+}
+
+static PyObject *rows_end(PyObject *o, PyObject *unused SK_UNUSED) {
+    sk_sampler_end(rows_of(o)->rows);
+    Py_RETURN_NONE;
+}
+
+static PyObject *rows_wants(PyObject *o, PyObject *n) {
+    unsigned long long v = PyLong_AsUnsignedLongLong(n);
+    return PyErr_Occurred() ? NULL : PyBool_FromLong(sk_sampler_wants(rows_of(o)->rows, v));
+}
+
+static PyObject *rows_ready(PyObject *o, void *closure SK_UNUSED) {
+    return PyLong_FromUnsignedLongLong(sk_sampler_ready(rows_of(o)->rows));
+}
+
+static PyObject *m_rows_begin(PyObject *module SK_UNUSED, PyObject *args) {
+    unsigned long long window, seed, epoch, start;
+    if (!PyArg_ParseTuple(args, "KKKK:rows_begin", &window, &seed, &epoch, &start)) return NULL;
+    return PyLong_FromUnsignedLongLong(sk_sampler_begin(&(struct sk_sampler_conf){window, seed, epoch, start}));
+}
+
+static PyMethodDef rows_methods[] = {
+    {"add", rows_add, METH_O, "add(batch): the next of the stream."},
+    {"end", rows_end, METH_NOARGS, "end(): there are no more."},
+    {"wants", rows_wants, METH_O, "wants(n): whether to add more before n rows are taken."},
+    {"take", rows_take, METH_VARARGS,
+     "take(n, alloc=None): (batch of the next n rows that are ready at most, the memory that it is in); None: none is ready."},
+    {"cast", rows_cast, METH_O, "cast(function): each batch that is held becomes function(batch), of as many rows."},
+    {NULL, NULL, 0, NULL},
+};
+static PyGetSetDef rows_getset[] = {
+    {"ready", rows_ready, NULL, "Rows that can be taken.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+static PyType_Slot rows_slots[] = {
+    {Py_tp_new, rows_new},
+    {Py_tp_dealloc, rows_dealloc},
+    {Py_tp_methods, rows_methods},
+    {Py_tp_getset, rows_getset},
+    {Py_tp_doc, "Rows(window=0, seed=0, epoch=0, start=0): rows of a stream of batches, in order or shuffled by windows."},
+    {0, NULL},
+};
+static PyType_Spec rows_spec = {"skate._skate.Rows", sizeof(struct rows), 0, Py_TPFLAGS_DEFAULT, rows_slots};
+
+int py_rows_types(PyObject *module, struct py_state *st) {
+    st->memory_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &memory_spec, NULL);
+    st->rows_type = st->memory_type ? (PyTypeObject *)PyType_FromModuleAndSpec(module, &rows_spec, NULL) : NULL;
+    return st->rows_type ? PyModule_AddType(module, st->rows_type) : -1;
+}
+
+PyMethodDef py_rows_methods[] = {
+    {"memory", m_memory, METH_O,
+     "memory(n_bytes): bytes of this process that may be written, at a page; used again when the last array over them is gone."},
+    {"rows_begin", m_rows_begin, METH_VARARGS,
+     "rows_begin(window, seed, epoch, start): the first row of the stream that Rows of these needs."},
+    {NULL, NULL, 0, NULL},
+};
