@@ -59,8 +59,10 @@ MODULES = {
     "random_config": "skate.data.random_config",
     "json_records": "skate.data.read.json_records",
     "memory": "skate.data.read.memory",
+    "ahead": "skate.data.run.ahead",
     "blocks": "skate.data.run.blocks",
     "execute": "skate.data.run.execute",
+    "position": "skate.data.run.position",
     "remote": "skate.data.run.remote",
     "schema": "skate.data.schema",
     "streaming_split": "skate.data.streaming_split",
@@ -146,8 +148,10 @@ if TYPE_CHECKING:
     from skate.data.plan import resources as resources
     from skate.data.read import json_records as json_records
     from skate.data.read import memory as memory
+    from skate.data.run import ahead as ahead
     from skate.data.run import blocks as blocks
     from skate.data.run import execute as execute
+    from skate.data.run import position as position
     from skate.data.run import remote as remote
     from skate.data.util import torch_utils as torch_utils
     from skate.data.values import batch as batch

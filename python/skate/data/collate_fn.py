@@ -88,7 +88,16 @@ class DefaultCollateFn(ArrowBatchCollateFn):
 
 
 def tensor(torch: Any, name: str, v: Any, dtype: Any, device: Any, pin: bool) -> Any:
-    """A torch tensor of a column. Read-only memory of a block is copied: torch has no read-only tensors."""
+    """A torch tensor of a column, in memory of its own where the column's is read-only: torch has no read-only tensors."""
+    v = numbers(name, v)
+    t = torch.from_numpy(v if v.flags.writeable and v.flags.c_contiguous else v.copy())
+    if pin:
+        t = t.pin_memory()
+    return t.to(device=device, dtype=dtype, non_blocking=pin)
+
+
+def numbers(name: str, v: Any) -> Any:
+    """A column's array as one that torch can take; TypeError when there is none."""
     import numpy as np
 
     if isinstance(v, np.ma.MaskedArray):
@@ -106,7 +115,4 @@ def tensor(torch: Any, name: str, v: Any, dtype: Any, device: Any, pin: bool) ->
             )
     if v.dtype.kind in "Mm":
         raise TypeError(f"column {name!r} of {v.dtype} has no torch dtype; turn it into integers first")
-    t = torch.from_numpy(v if v.flags.writeable and v.flags.c_contiguous else v.copy())
-    if pin:
-        t = t.pin_memory()
-    return t.to(device=device, dtype=dtype, non_blocking=pin)
+    return v

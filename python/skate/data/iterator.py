@@ -1,17 +1,18 @@
 """Exact batches out of a stream of blocks: rows, numpy/pandas/pyarrow batches, torch tensors.
 
 batch_size means batch_size: every batch has it but the last, over all borders of blocks. Cost: one conversion a block, then views of it; only a
-batch that lies over a border is copied.
+batch that lies over a border, or whose rows are shuffled, is gathered, once. docs/design/ingest.md says who owns the memory.
 """
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import skate
-from skate import _lazy
+from skate import _lazy, _skate
 from skate.data.checks import library
 from skate.data.context import DEFAULT_BATCH_SIZE
 from skate.data.run import errors
@@ -43,17 +44,98 @@ class DataIterator:
         (3, 3)
     """
 
+    _at: Position | None = None  # of the iteration that began last
+    _from: dict[str, Any] | None = None  # where the next one goes on
+    _epoch = 0
+
     def __init__(self, ds: Any):
         self._ds = ds
 
     def __repr__(self) -> str:
         return f"DataIterator({self._ds!r})"
 
+    def __reduce__(self) -> Any:
+        return type(self), (self._ds,)
+
+    def set_epoch(self, epoch: int) -> None:
+        """The number of the epoch that the next iteration is: with a local_shuffle_seed each has an order of its own, the same on every run.
+
+        Args:
+            epoch: From 0; ValueError for less. One that differs from that of a state that was loaded begins anew.
+
+        Example:
+            >>> import skate
+            >>> it = skate.data.range(100).iterator()
+            >>> for epoch in range(2):
+            ...     it.set_epoch(epoch)
+            ...     n = sum(len(b["id"]) for b in it.iter_batches(local_shuffle_buffer_size=100, local_shuffle_seed=1))
+        """
+        if not isinstance(epoch, int) or epoch < 0:
+            raise ValueError(f"set_epoch: the number of an epoch is an int from 0 on, not {epoch!r}")
+        if epoch != self._epoch:
+            self._from = None
+        self._epoch = epoch
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the iteration that began last is, behind the batch that it gave last; a few numbers, whose making costs nothing. load_state_dict() goes on there.
+
+        Raises:
+            ValueError: A random operation of the Dataset has no seed, so no other run has its rows.
+
+        Example:
+            >>> import skate
+            >>> it = skate.data.range(10).iterator()
+            >>> for batch in it.iter_batches(batch_size=4):
+            ...     state = it.state_dict()
+            ...     break
+            >>> again = skate.data.range(10).iterator()
+            >>> again.load_state_dict(state)
+            >>> next(iter(again.iter_batches(batch_size=4)))["id"].tolist()
+            [4, 5, 6, 7]
+        """
+        if self._at is None:
+            return dict(self._from) if self._from is not None else {"version": 1, "epoch": self._epoch, "rows": 0}
+        return self._at.state()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The next iteration begins where state_dict() was called, with the same batches from there on: in any process, over a Dataset of the same rows. What lies before is not read
+        where it is known which rows are where (a materialized Dataset; sources that know their rows, and operators that give a row for each); else it is read and left out.
+
+        Args:
+            state: What state_dict() gave; ValueError for others.
+        """
+        if not isinstance(state, dict) or state.get("version") != 1 or not isinstance(state.get("rows"), int):
+            raise ValueError(f"load_state_dict: this is no state of an iterator: {state!r:.200}")
+        self._from, self._at, self._epoch = dict(state), None, int(state.get("epoch", 0))
+
+    def _begin(self, window: int, seed: int | None) -> Position:
+        """The position at which the iteration begins that is asked for now."""
+        state, self._from = self._from or {}, None
+        if seed is None:
+            seed = int(state.get("seed") or int.from_bytes(os.urandom(7), "little")) if window else 0
+        elif state.get("seed") not in (None, seed):
+            raise ValueError(f"local_shuffle_seed={seed}, but the state that was loaded is of {state['seed']}")
+        if state.get("window", window) != window:
+            raise ValueError(f"local_shuffle_buffer_size={window}, but the state that was loaded is of {state['window']}")
+        self._at = Position(self, self._epoch, window, seed, 0 if state.get("done") else int(state.get("rows", 0)), state.get("runs"))
+        return self._at
+
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return self.iter_rows()
 
-    def _record_batches(self) -> Iterator[Any]:
-        return _lazy.execute.in_one_schema(self._ds)
+    def _record_batches(self, row: int = 0, live: list[Any] | None = None) -> Iterator[Any]:
+        """The rows from this one on; live: gets a function that ends the run from another thread."""
+        return _lazy.execute.in_one_schema(self._ds, blocks=_lazy.position.blocks_from(self._ds, row, live))
+
+    def _runs(self, runs: list[int] | None) -> list[int]:
+        """Which runs of its random operations the next run of the Dataset is; runs: it is to be this one."""
+        if runs is not None:
+            _lazy.position.set_runs(self._ds._node, runs)
+        return _lazy.position.runs_of(self._ds._node)
+
+    def _seeded(self) -> bool:
+        """Whether its random operations draw the same in each process."""
+        return _lazy.position.seeded(self._ds._node)
 
     def iter_rows(self) -> Iterator[Row]:
         """Rows as dicts of Python values.
@@ -93,7 +175,8 @@ class DataIterator:
         closed or dropped.
 
         Args:
-            prefetch_batches: Without effect: blocks are made ahead as far as the memory for them goes.
+            prefetch_batches: Batches that a thread makes before they are asked for, where there is work in a batch (a shuffle, collate_fn, a GPU); 0: no thread. Blocks
+                are made ahead as far as the memory for them goes, in any case.
             batch_size: Rows of a batch; the last one may have fewer. None: whole blocks.
             batch_format: "default" or "numpy" (a dict of arrays), "pandas" or "pyarrow"; None: "pandas" where the blocks came as
                 DataFrames, else "pyarrow".
@@ -110,25 +193,89 @@ class DataIterator:
             >>> [len(b["id"]) for b in skate.data.range(5).iter_batches(batch_size=2)]
             [2, 2, 1]
         """
-        if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
-            raise ValueError(f"batch_size must be a positive int or None, not {batch_size!r}")
+        return self._batches(
+            batch_format,
+            _collate_fn,
+            prefetch_batches,
+            batch_size=batch_size,
+            drop_last=drop_last,
+            local_shuffle_buffer_size=local_shuffle_buffer_size,
+            local_shuffle_seed=local_shuffle_seed,
+        )
+
+    def _batches(
+        self,
+        batch_format: str | None,
+        then: Callable[[Any], Any] | None,
+        ahead: int,
+        taken: Callable[[Any], Any] | None = None,
+        *,
+        batch_size: int | None,
+        drop_last: bool,
+        local_shuffle_buffer_size: int | None,
+        local_shuffle_seed: int | None,
+    ) -> Iterator[Any]:
+        """iter_batches(); then, ahead, taken: as of _iterate()."""
+        _check_options(batch_size, drop_last, local_shuffle_buffer_size, local_shuffle_seed)
         if batch_format is not None and batch_format not in _lazy.batch.FORMATS:
             raise ValueError(f"batch_format must be one of {', '.join(map(repr, _lazy.batch.FORMATS))} or None, not {batch_format!r}")
-        if local_shuffle_buffer_size is not None and batch_size is None:
-            raise ValueError("local_shuffle_buffer_size needs a batch_size")
-
         if batch_format is None and getattr(self._ds, "_frames", bool)():
             batch_format = "pandas"
+        window = _window(local_shuffle_buffer_size, batch_size)
+
+        def made(at: Position, live: list[Any]) -> Iterator[tuple[int, Any]]:
+            it = self._record_batches(at.begin(), live)
+            try:
+                if window:
+                    for rb, _ in _lazy.rebatch.Gather(at.rows()).batches(_warned(it, window), batch_size or 0, drop_last):
+                        yield rb.num_rows, _lazy.batch.to_batch(rb, batch_format)
+                else:
+                    yield from cut_batches(it, batch_size, batch_format, drop_last)
+            finally:
+                it.close()  # type: ignore[attr-defined]
 
         def run() -> Iterator[Any]:
-            it = self._record_batches()
-            source = it
-            if local_shuffle_buffer_size is not None:
-                source = shuffled(it, max(int(local_shuffle_buffer_size), batch_size or 1), local_shuffle_seed)
-            out = cut_batches(source, batch_size, batch_format, drop_last)
-            return _closing(out if _collate_fn is None else (_collate_fn(b) for b in out), it)
+            return self._iterate(made, window, local_shuffle_seed, then, ahead if then is not None else 0, taken)
 
         return Again(run)
+
+    def _iterate(
+        self,
+        made: Callable[[Position, list[Any]], Iterator[tuple[int, Any]]],
+        window: int,
+        seed: int | None,
+        then: Callable[[Any], Any] | None,
+        ahead: int,
+        arrived: Callable[[Any], Any] | None = None,
+    ) -> Iterator[Any]:
+        """The batches of made(), each as then() makes it, with the position behind it known.
+
+        Args:
+            made: From a position to (rows, batch); what it appends to the list ends its run.
+            window, seed: Of the local shuffle.
+            then: Makes of a batch what is given out.
+            ahead: How many batches a thread makes before they are asked for; 0: no thread.
+            arrived: Is called with each by who takes it.
+        """
+        at = self._begin(window, seed)
+        live: list[Any] = []
+
+        def items() -> Iterator[tuple[int, Any]]:
+            it = made(at, live)
+            try:
+                for rows, batch in it:
+                    yield rows, batch if then is None else then(batch)
+            finally:
+                it.close()  # type: ignore[attr-defined]
+
+        source: Any = _lazy.ahead.Ahead(items, ahead, lambda: [stop() for stop in live]) if ahead > 0 else items()
+        try:
+            for rows, batch in source:
+                at.given += rows
+                yield batch if arrived is None else arrived(batch)
+            at.done = True
+        finally:
+            source.close()
 
     def iter_torch_batches(
         self,
@@ -146,7 +293,8 @@ class DataIterator:
         """Batches of torch tensors, a dict of them by column (or what collate_fn makes of the dict of arrays).
 
         Args:
-            prefetch_batches: Without effect: blocks are made ahead as far as the memory for them goes.
+            prefetch_batches: Batches that a thread makes before they are asked for, where there is work in a batch (a shuffle, collate_fn, a GPU); 0: no thread. Blocks
+                are made ahead as far as the memory for them goes, in any case.
             batch_size: Rows of a batch; the last one may have fewer. None: whole blocks.
             dtypes: A torch dtype for all columns, or a dict of them by column; None: as NumPy has them.
             device: Where the tensors go; "auto" is the CPU, or the GPU that this process was given.
@@ -174,26 +322,54 @@ class DataIterator:
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() and _gpus() else "cpu"
 
-        def to_torch(b: Any) -> Any:
-            if collate_fn is not None:
-                out = collate_fn(b)
-                if device != "cpu" and _lazy.collate_fn.is_tensor_batch_type(out):
-                    return _lazy.torch_utils.move_tensors_to_device(out, device)
-                return out
-            return {
-                k: _lazy.collate_fn.tensor(torch, k, v, dtypes.get(k) if isinstance(dtypes, dict) else dtypes, device, pin_memory)
-                for k, v in b.items()
-            }
+        cuda = torch.device(device).type == "cuda"
+        pin = cuda or bool(pin_memory)
+        if pin and not torch.cuda.is_available():
+            raise ValueError(
+                f"iter_torch_batches: {'device=' + repr(str(device)) if cuda else 'pin_memory=True'} needs a GPU that torch can use; there is none"
+            )
+        more: dict[str, Any] = {
+            "batch_size": batch_size,
+            "drop_last": drop_last,
+            "local_shuffle_buffer_size": local_shuffle_buffer_size,
+            "local_shuffle_seed": local_shuffle_seed,
+        }
+        _check_options(**more)
+        there = _lazy.torch_utils.ToDevice(device) if cuda else None
+        send, arrived = (there.send, there.arrived) if there is not None else (None, None)
+        if collate_fn is not None:
+            return self._collated(collate_fn, device, send, arrived, prefetch_batches, more)
+        window = _window(local_shuffle_buffer_size, batch_size)
+        tensors = _lazy.torch_utils.Tensors(dtypes, None if cuda or device == "cpu" else device, pin)
+        gathers = window or (pin and batch_size is not None)
 
-        return self.iter_batches(
-            prefetch_batches=prefetch_batches,
-            batch_size=batch_size,
-            batch_format=collate_fn.batch_format if isinstance(collate_fn, _lazy.collate_fn.CollateFn) else "numpy",
-            drop_last=drop_last,
-            local_shuffle_buffer_size=local_shuffle_buffer_size,
-            local_shuffle_seed=local_shuffle_seed,
-            _collate_fn=to_torch,
-        )
+        def made(at: Position, live: list[Any]) -> Iterator[tuple[int, Any]]:
+            it = self._record_batches(at.begin(), live)
+            try:
+                yield from tensors.batches(_warned(it, window), batch_size, drop_last, at.rows() if gathers else None)
+            finally:
+                it.close()  # type: ignore[attr-defined]
+
+        def run() -> Iterator[Any]:
+            return self._iterate(made, window, local_shuffle_seed, send, prefetch_batches if gathers else 0, arrived)
+
+        return Again(run)
+
+    def _collated(self, collate_fn: Any, device: Any, send: Any, arrived: Any, ahead: int, more: dict[str, Any]) -> Iterator[Any]:
+        """iter_torch_batches() with a function of the user's."""
+        takes_format = isinstance(collate_fn, _lazy.collate_fn.CollateFn)
+        is_batch = _lazy.collate_fn.is_tensor_batch_type
+
+        def then(batch: Any) -> Any:
+            out = collate_fn(batch)
+            if send is not None and is_batch(out):
+                return True, send(out)
+            return False, _lazy.torch_utils.move_tensors_to_device(out, device) if str(device) != "cpu" and is_batch(out) else out
+
+        def taken(item: tuple[bool, Any]) -> Any:
+            return arrived(item[1]) if item[0] else item[1]
+
+        return self._batches(collate_fn.batch_format if takes_format else "numpy", then, ahead, taken, **more)
 
     def to_torch(
         self,
@@ -217,7 +393,8 @@ class DataIterator:
             feature_columns: Names (one tensor), lists of names (a list of tensors) or a dict of lists (a dict of tensors); None: all but the label.
             label_column_dtype, feature_column_dtypes: torch dtypes, in the form of feature_columns.
             batch_size: Rows of a batch.
-            prefetch_batches: Without effect: blocks are made ahead as far as the memory for them goes.
+            prefetch_batches: Batches that a thread makes before they are asked for, where there is work in a batch (a shuffle, collate_fn, a GPU); 0: no thread. Blocks
+                are made ahead as far as the memory for them goes, in any case.
             drop_last: Leaves out a last batch that is not full.
             local_shuffle_buffer_size: Rows that are shuffled together, at least, before batches are cut; None: the order stays. Needs a
                 batch_size.
@@ -287,7 +464,8 @@ class DataIterator:
         """Batches of TensorFlow tensors, a dict of them by column, while the Dataset runs.
 
         Args:
-            prefetch_batches: Without effect: blocks are made ahead as far as the memory for them goes.
+            prefetch_batches: Batches that a thread makes before they are asked for, where there is work in a batch (a shuffle, collate_fn, a GPU); 0: no thread. Blocks
+                are made ahead as far as the memory for them goes, in any case.
             batch_size: Rows of a batch; the last one may have fewer. None: whole blocks.
             dtypes: A TensorFlow dtype for all columns, or a dict of them by column; None: as NumPy has them.
             drop_last: Leaves out a last batch that is not full.
@@ -330,7 +508,8 @@ class DataIterator:
 
         Args:
             feature_columns, label_columns, additional_columns: A name (one tensor) or a list of names (a dict of tensors).
-            prefetch_batches: Without effect: blocks are made ahead as far as the memory for them goes.
+            prefetch_batches: Batches that a thread makes before they are asked for, where there is work in a batch (a shuffle, collate_fn, a GPU); 0: no thread. Blocks
+                are made ahead as far as the memory for them goes, in any case.
             batch_size: Rows of a batch.
             drop_last: Leaves out a last batch that is not full.
             local_shuffle_buffer_size: Rows that are shuffled together, at least, before batches are cut; None: the order stays. Needs a
@@ -420,24 +599,63 @@ class Again:
             self._own.close()
 
 
-def _closing(out: Iterator[Any], it: Any) -> Iterator[Any]:
-    try:
-        yield from out
-    finally:
-        it.close()
+class Position:
+    """Where an iteration is.
+
+    Args:
+        of: The iterator.
+        epoch, window, seed: Of the local shuffle; window 0: there is none.
+        rows: That were given out before it began.
+        runs: Which runs of the Dataset's random operations it is; None: the next ones.
+    """
+
+    def __init__(self, of: DataIterator, epoch: int, window: int, seed: int, rows: int, runs: list[int] | None):
+        self.epoch, self.window, self.seed, self.given, self.done = epoch, window, seed, rows, False
+        self.of, self.runs = of, of._runs(runs)
+
+    def begin(self) -> int:
+        """The first row of the Dataset that is needed."""
+        return _skate.rows_begin(self.window, self.seed, self.epoch, self.given)
+
+    def rows(self) -> Any:
+        """What gives the rows out."""
+        return _skate.Rows(self.window, self.seed, self.epoch, self.given)
+
+    def state(self) -> dict[str, Any]:
+        """As state_dict() gives it."""
+        if self.runs and not self.of._seeded():
+            raise ValueError(
+                "state_dict: a random operation of this Dataset has no seed, so no other run has the same rows; give it one (random_shuffle(seed=...))"
+            )
+        out: dict[str, Any] = {"version": 1, "epoch": self.epoch, "rows": self.given, "runs": self.runs}
+        if self.window:
+            out |= {"window": self.window, "seed": self.seed}
+        return out | {"done": True} if self.done else out
 
 
-def cut_batches(blocks: Iterator[Any], size: int | None, fmt: str | None, drop_last: bool) -> Iterator[Any]:
-    """Batches of `size` rows in a format."""
+def _window(buffer: int | None, batch_size: int | None) -> int:
+    """Rows that are shuffled together; 0: none."""
+    return 0 if buffer is None else max(int(buffer), batch_size or 1)
+
+
+def _check_options(batch_size: Any, drop_last: Any, local_shuffle_buffer_size: Any, local_shuffle_seed: Any) -> None:
+    if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
+        raise ValueError(f"batch_size must be a positive int or None, not {batch_size!r}")
+    if local_shuffle_buffer_size is not None and batch_size is None:
+        raise ValueError("local_shuffle_buffer_size needs a batch_size")
+
+
+def cut_batches(blocks: Iterator[Any], size: int | None, fmt: str | None, drop_last: bool) -> Iterator[tuple[int, Any]]:
+    """(rows, batch in a format) of `size` rows each."""
     if size is None:
         for rb in blocks:
             if rb.num_rows:
-                yield _lazy.batch.to_batch(rb, fmt)
+                yield rb.num_rows, _lazy.batch.to_batch(rb, fmt)
         return
     if fmt not in ("default", "numpy"):
         for rb in _lazy.rebatch.rebatch(blocks, size):
             if rb.num_rows == size or (rb.num_rows and not drop_last):
-                yield _lazy.batch.to_batch(rb, fmt)
+                yield rb.num_rows, _lazy.batch.to_batch(rb, fmt)
         return
     held: list[Any] = []
     n = 0
@@ -451,7 +669,7 @@ def cut_batches(blocks: Iterator[Any], size: int | None, fmt: str | None, drop_l
                 n += at
             if n < size:
                 continue
-            yield _lazy.numpy_batch.to_numpy(_lazy.unify.merge(held))
+            yield size, _lazy.numpy_batch.to_numpy(_lazy.unify.merge(held))
             held, n = [], 0
         full = (rows - at) // size
         if full:
@@ -459,52 +677,28 @@ def cut_batches(blocks: Iterator[Any], size: int | None, fmt: str | None, drop_l
             if len(cols) == 1:
                 ((k, v),) = cols.items()
                 for i in range(at, at + full * size, size):
-                    yield {k: v[i : i + size]}
+                    yield size, {k: v[i : i + size]}
             else:
                 items = list(cols.items())
                 for i in range(at, at + full * size, size):
-                    yield {k: v[i : i + size] for k, v in items}
+                    yield size, {k: v[i : i + size] for k, v in items}
             at += full * size
         if at < rows:
             held, n = [rb.slice(at)], rows - at
     if n and not drop_last:
-        yield _lazy.numpy_batch.to_numpy(_lazy.unify.merge(held))
+        yield n, _lazy.numpy_batch.to_numpy(_lazy.unify.merge(held))
 
 
-def _warn_large(rows: int, rb: Any) -> int:
-    """Bytes of the store, after a warning when a shuffle buffer of `rows` rows like those of rb is larger."""
-    room = int(skate.cluster_resources().get("object_store_memory", 0)) if skate.is_initialized() else 0
-    need = rows * rb.nbytes // rb.num_rows
-    if need > room > 0:
-        warnings.warn(
-            f"local_shuffle_buffer_size: the shuffle buffer of {rows:,} rows takes about {need >> 20:,} MiB, the object store has {room >> 20:,} MiB; use fewer rows",
-            UserWarning,
-            stacklevel=2,
-        )
-    return room
-
-
-def shuffled(blocks: Iterator[Any], rows: int, seed: int | None) -> Iterator[Any]:
-    """Blocks whose rows are permuted within a buffer of `rows` rows: a function of (seed, position) alone when a seed is given."""
-    import numpy as np
-    import pyarrow as pa
-
-    rng = np.random.default_rng(seed)
-    held: list[Any] = []
-    n = 0
-    room = None
+def _warned(blocks: Iterator[Any], window: int) -> Iterator[Any]:
+    """The blocks, after a warning when a shuffle of `window` rows like those of the first one holds more than the store has."""
     for rb in blocks:
-        if not rb.num_rows:
-            continue
-        held.append(rb)
-        n += rb.num_rows
-        if room is None:
-            room = _warn_large(rows, rb)
-        while n >= 2 * rows:  # gives out half of what is held: a row can move by about a buffer
-            all_rows = _lazy.unify.merge(held)
-            all_rows = all_rows.take(pa.array(rng.permutation(n)))
-            out = n - rows
-            yield all_rows.slice(0, out)
-            held, n = [all_rows.slice(out)], rows
-    if held:
-        yield _lazy.unify.merge(held).take(pa.array(rng.permutation(n)))
+        if window and rb.num_rows:
+            room = int(skate.cluster_resources().get("object_store_memory", 0)) if skate.is_initialized() else 0
+            need, rows, window = window * rb.nbytes // rb.num_rows, window, 0
+            if need > room > 0:
+                warnings.warn(
+                    f"local_shuffle_buffer_size: the shuffle buffer of {rows:,} rows takes about {need >> 20:,} MiB, the object store has {room >> 20:,} MiB; use fewer rows",
+                    UserWarning,
+                    stacklevel=2,
+                )
+        yield rb

@@ -67,7 +67,10 @@ class SplitIterator(DataIterator):
         """How many iterators there are."""
         return self._n
 
-    def _record_batches(self) -> Iterator[Any]:
+    def _runs(self, runs: list[int] | None) -> list[int]:
+        return []
+
+    def _record_batches(self, row: int = 0, live: list[Any] | None = None) -> Iterator[Any]:
         fit = Widening("streaming_split", self._schema.arrow if self._schema is not None else None, sure=False)
         epoch = skate.get(self._desk.begin.remote(self._i, os.getpid()))
         at_end = False

@@ -61,10 +61,14 @@ def conf(context: DataContext) -> dict[str, Any]:
     return out
 
 
-def run(ds: Any, node: Any = None, skip: bytes | None = None, schemas: list[int] | None = None) -> Generator[Any, None, None]:
+def run(
+    ds: Any, node: Any = None, skip: bytes | None = None, schemas: list[int] | None = None, live: list[Any] | None = None
+) -> Generator[Any, None, None]:
     """Runs ds (or another node of its context) and yields its blocks in order. Closing the iterator stops the run.
 
     schemas: gets a checksum of the schema of each block that tasks of this run have made, before the block is given out.
+
+    live: gets a function that ends the run from another thread, when there is one to end.
 
     In a worker the driver runs it (remote.py). skip: a byte for each unit of its only source, not 0 if it is left out; units are kept apart then, and blocks have the number of theirs as a fifth item.
     """
@@ -100,6 +104,8 @@ def run(ds: Any, node: Any = None, skip: bytes | None = None, schemas: list[int]
     if skip is not None:
         how["skip_units"] = skip
     x = _skate.Exec(plan, root, how)
+    if live is not None:
+        live.append(x.stop)
     warn_few_inputs(node)
     timeline.running.add(x)
     errors = ds._errors = Errors(x)
@@ -168,9 +174,9 @@ def _rearranged(node: Node, context: Any, before: list[Any]) -> list[Block]:
     return join(parts, empty)
 
 
-def batches(ds: Any, node: Node | None = None) -> Generator[Any, None, None]:
-    """Runs ds and yields its record batches, empty ones included."""
-    it = run(ds, node)
+def batches(ds: Any, node: Node | None = None, blocks: Any = None) -> Generator[Any, None, None]:
+    """Runs ds and yields its record batches, empty ones included. blocks: those of a run that was begun."""
+    it = run(ds, node) if blocks is None else blocks
     try:
         for block in it:
             yield fetch(block)
@@ -178,12 +184,12 @@ def batches(ds: Any, node: Node | None = None) -> Generator[Any, None, None]:
         it.close()
 
 
-def in_one_schema(ds: Any, node: Node | None = None) -> Generator[Any, None, None]:
+def in_one_schema(ds: Any, node: Node | None = None, blocks: Any = None) -> Generator[Any, None, None]:
     """batches(), brought to one schema: the known one, or what all of them have been so far (values/unify.py: Widening). A whole run tells ds the schema."""
     known = ds._facts.schema
     earlier = known() if known else ds._schema.arrow if ds._schema is not None else None
     fit = Widening(ds._node.label, earlier, known is not None)
-    it = batches(ds, node)
+    it = batches(ds, node, blocks)
     try:
         for rb in it:
             yield fit(rb)

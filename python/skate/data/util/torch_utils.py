@@ -1,11 +1,20 @@
-"""DataFrames and tensors to torch tensors on a device, under Ray's names. torch is imported when the first function is called."""
+"""Blocks, DataFrames and tensors to torch tensors on a device; the functions have Ray's names. torch is imported when the first of them is called.
+
+What tensors lie in (docs/design/ingest.md): private pages over a block (`own_pages`), memory that a batch was gathered into, page-locked if it goes to a GPU, or a copy.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from skate import _skate
+from skate.data.collate_fn import numbers, tensor
+from skate.data.values.numpy_batch import to_numpy
+from skate.data.values.rebatch import Gather
 from skate.data.values.unify import columns_are
+
+SMALL = 1 << 16  # bytes of a column of a block that are copied rather than mapped once more
 
 
 def convert_pandas_to_torch_tensor(data_batch: Any, columns: Any = None, column_dtypes: Any = None, unsqueeze: bool = True) -> Any:
@@ -152,3 +161,147 @@ def _kind(v: Any) -> str:
     if isinstance(v, dict):
         return f"{type(v).__name__}[str, {' | '.join(sorted({_kind(x) for x in v.values()}))}]"
     return type(v).__name__
+
+
+class Tensors:
+    """Makes batches of tensors, a dict by column, of record batches.
+
+    Args:
+        dtypes: A torch dtype for all columns, a dict of them by column, or None.
+        device: Where the tensors go; None: they stay.
+        pin: They come in page-locked memory.
+    """
+
+    def __init__(self, dtypes: Any, device: Any, pin: bool):
+        import torch
+
+        self.torch, self.dtypes, self.device, self.pin = torch, dtypes, device, pin
+        self.room: Any = None
+        self.of_numpy: dict[Any, Any] = {}
+
+    def alloc(self, n: int) -> Any:
+        """Memory for a batch; page-locked, torch takes it from its own store of such pages, and gives it to another batch when no copy to a device needs it any more."""
+        if not self.pin:
+            memory = _skate.memory(n)
+            self.room = self.torch.frombuffer(memory, dtype=self.torch.uint8)
+            return memory
+        self.room = self.torch.empty(n, dtype=self.torch.uint8, pin_memory=True)
+        return self.room.numpy()
+
+    def of_block(self, rb: Any) -> dict[str, Any]:
+        """The columns of a block: tensors over private pages of it where there are some, so that no byte is copied until one is written; arrays where only a batch can be a tensor."""
+        return {k: self._mapped(k, v) for k, v in to_numpy(rb).items()}
+
+    def _mapped(self, name: str, v: Any) -> Any:
+        import numpy as np
+
+        if v.dtype == object or isinstance(v, np.ma.MaskedArray):
+            return v
+        v = numbers(name, v)
+        if not (v.flags.writeable and v.flags.c_contiguous):
+            pages = _skate.own_pages(v) if v.flags.c_contiguous and v.nbytes >= SMALL else None
+            if pages is None:
+                return v  # each batch is copied by itself
+            v = np.frombuffer(pages, v.dtype).reshape(v.shape)
+        return self._from(name, v)
+
+    def _from(self, name: str, v: Any) -> Any:
+        try:
+            return self.torch.from_numpy(v)
+        except TypeError as e:
+            raise TypeError(f"column {name!r} of {v.dtype} has no torch dtype: {e}") from None
+
+    def of_memory(self, rb: Any) -> dict[str, Any]:
+        """The columns of a batch that lies in what alloc() gave last, where it is."""
+        room, self.room = self.room, None
+        base, size = room.data_ptr(), room.numel()
+        return {k: self._within(k, v, room, base, size) for k, v in to_numpy(rb).items()}
+
+    def _within(self, name: str, v: Any, room: Any, base: int, size: int) -> Any:
+        v = numbers(name, v)
+        at = v.__array_interface__["data"][0] - base
+        if not (0 <= at and at + v.nbytes <= size and v.nbytes and v.flags.c_contiguous):  # it was converted, or has an order of its own
+            return tensor(self.torch, name, v, None, None, self.pin)
+        dtype = self.of_numpy.get(v.dtype)
+        if dtype is None:
+            dtype = self.of_numpy[v.dtype] = self._from(name, v[:0].copy()).dtype
+        return room[at : at + v.nbytes].view(dtype).view(v.shape)
+
+    def finish(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """A batch with the dtypes and on the device that are asked for."""
+        out: dict[str, Any] = {}
+        for k, v in batch.items():
+            dtype = self.dtypes.get(k) if isinstance(self.dtypes, dict) else self.dtypes
+            if not isinstance(v, self.torch.Tensor):
+                v = tensor(self.torch, k, v, None, None, self.pin)
+            out[k] = v if dtype is None and self.device is None else v.to(device=self.device, dtype=dtype, non_blocking=self.pin)
+        return out
+
+    def batches(self, blocks: Iterator[Any], size: int | None, drop_last: bool, rows: Any) -> Iterator[tuple[int, dict[str, Any]]]:
+        """(rows, tensors) of each batch. rows: a _skate.Rows that all rows go through, or None: only batches that lie over a border are gathered."""
+        if rows is not None:
+            for rb, _ in Gather(rows).batches(blocks, size or 0, drop_last, self.alloc):
+                yield rb.num_rows, self.finish(self.of_memory(rb))
+            return
+        over, held = Gather(_skate.Rows()), 0
+        for rb in blocks:
+            at, n = 0, rb.num_rows
+            if held and size is not None:
+                at = min(size - held, n)
+                over.add(rb.slice(0, at))
+                held += at
+                if held < size:
+                    continue
+                yield size, self.finish(self.of_memory(over.take(size, self.alloc)))
+                held = 0
+            step = n if size is None else size
+            full = (n - at) // step * step if n else 0
+            if full:
+                columns = self.of_block(rb)
+                for i in range(at, at + full, step):
+                    yield step, self.finish({k: v[i : i + step] for k, v in columns.items()})
+            if at + full < n:
+                over.add(rb.slice(at + full))
+                held = n - at - full
+        if held and not drop_last:
+            yield held, self.finish(self.of_memory(over.take(held, self.alloc)))
+
+
+class ToDevice:
+    """Copies batches to a GPU on a stream of its own, so that they travel while the one before is used.
+
+    send() is called by the thread that makes batches, arrived() by the one that uses them: its current stream waits for the copies, not the thread.
+    """
+
+    def __init__(self, device: Any):
+        import torch
+
+        self.torch, self.device = torch, torch.device(device)
+        self.stream = torch.cuda.Stream(self.device)
+
+    def send(self, batch: Any) -> Any:
+        """(batch there, when it has arrived, what it is copied from)"""
+        with self.torch.cuda.stream(self.stream):
+            there = move_tensors_to_device(batch, self.device)
+            event = self.torch.cuda.Event()
+            event.record(self.stream)
+        return there, event, batch
+
+    def arrived(self, sent: Any) -> Any:
+        """The batch, for the current stream of this thread."""
+        there, event, _ = sent
+        current = self.torch.cuda.current_stream(self.device)
+        current.wait_event(event)
+        for t in _tensors_of(there):
+            t.record_stream(current)  # its memory was the side stream's: it is not used again before this one is through
+        return there
+
+
+def _tensors_of(v: Any) -> Iterator[Any]:
+    if isinstance(v, Mapping):
+        v = list(v.values())
+    if isinstance(v, (list, tuple)):
+        for x in v:
+            yield from _tensors_of(x)
+    else:
+        yield v

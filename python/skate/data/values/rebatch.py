@@ -1,11 +1,11 @@
-"""Batches of other sizes: the same rows in the same order."""
+"""Batches of other sizes: the same rows in the same order, or gathered in another one (src/py/py_rows.c)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
-from skate.data.values.unify import merge
+from skate.data.values.unify import cast_batch, merge
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,3 +31,46 @@ def rebatch(batches: Iterator[pa.RecordBatch], size: int | None) -> Iterator[pa.
             n += rows - at
     if held:
         yield merge(held)
+
+
+class Gather:
+    """Batches that are gathered from a stream of batches by a _skate.Rows, which says in what order. Their schema may only widen."""
+
+    def __init__(self, rows: Any):
+        self.rows = rows
+        self.schema: Any = None
+
+    def add(self, rb: pa.RecordBatch) -> None:
+        """The next of the stream."""
+        schema = rb.schema
+        if self.schema is None:
+            self.schema = schema
+        elif schema is not self.schema and not schema.equals(self.schema, check_metadata=True):
+            if schema.equals(self.schema):
+                rb = type(rb).from_arrays(rb.columns, schema=self.schema)
+            else:
+                self.rows.cast(lambda held: cast_batch(held, schema))
+                self.schema = schema
+        self.rows.add(rb)
+
+    def take(self, n: int, alloc: Callable[[int], Any] | None = None) -> pa.RecordBatch:
+        """The next n rows, which are there, in memory that alloc(bytes) gives."""
+        return self.rows.take(n, alloc)[0]
+
+    def batches(
+        self, blocks: Iterator[pa.RecordBatch], size: int, drop_last: bool, alloc: Callable[[int], Any] | None = None
+    ) -> Iterator[tuple[pa.RecordBatch, Any]]:
+        """(batch, memory that it is in) of `size` rows each; the last one may have fewer."""
+        rows, more = self.rows, True
+        while True:
+            while more and rows.wants(size):
+                rb = next(blocks, None)
+                if rb is None:
+                    more = False
+                    rows.end()
+                else:
+                    self.add(rb)
+            got = rows.take(size, alloc)
+            if got is None or (drop_last and got[0].num_rows < size):
+                return
+            yield got

@@ -1,0 +1,82 @@
+"""Items of an iterator, made by a thread some items ahead of who takes them."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+LEAVE_S = 5.0  # close() waits so long for the thread; one that waits for a function of the user goes when that comes back
+
+
+class Ahead:
+    """The items of items(), up to n of them before they are taken, in order. Errors come where the item would have come.
+
+    Args:
+        items: Makes the iterator; called, run and closed by the thread.
+        n: How many items lie ready, at most; 1 or more.
+        interrupt: Ends a wait of the thread, when this is closed early.
+    """
+
+    def __init__(self, items: Callable[[], Iterator[Any]], n: int, interrupt: Callable[[], Any] = lambda: None):
+        self._items, self._n, self._interrupt = items, n, interrupt
+        self._ready: deque[tuple[Any, BaseException | None]] = deque()
+        self._changed = threading.Condition()
+        self._ended = self._closed = False
+        self._thread = threading.Thread(target=self._run, name="skate-ahead", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        error: BaseException | None = None
+        try:
+            it = self._items()
+            try:
+                for item in it:
+                    if not self._give(item):
+                        break
+                    del item
+            finally:
+                it.close()  # type: ignore[attr-defined]
+        except BaseException as e:
+            error = e
+        with self._changed:
+            if error is not None and not self._closed:
+                self._ready.append((None, error))
+            self._ended = True
+            self._changed.notify_all()
+
+    def _give(self, item: Any) -> bool:
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or len(self._ready) < self._n)
+            if self._closed:
+                return False
+            self._ready.append((item, None))
+            self._changed.notify_all()
+            return True
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        with self._changed:
+            self._changed.wait_for(lambda: self._ready or self._ended)
+            if not self._ready:
+                raise StopIteration
+            item, error = self._ready.popleft()
+            self._changed.notify_all()
+        if error is not None:
+            raise error
+        return item
+
+    def close(self) -> None:
+        """No more items; the iterator is closed."""
+        with self._changed:
+            early = not self._ended
+            self._closed = True
+            self._ready.clear()
+            self._changed.notify_all()
+        if early:
+            self._interrupt()
+        if self._thread is not threading.current_thread():
+            self._thread.join(LEAVE_S)

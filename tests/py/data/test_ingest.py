@@ -1,0 +1,346 @@
+"""Batches for training: what they lie in, local shuffle, going on where an iteration was (docs/design/ingest.md)."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import skate.data as sd
+from skate import _skate
+
+torch = None
+try:
+    import torch
+except ImportError:
+    pass
+needs_torch = pytest.mark.skipif(torch is None, reason="torch is not installed")
+
+
+def numbers(rows, width, blocks):
+    """A materialized Dataset: row i of "x" is i * width, i * width + 1, ...; in the store."""
+
+    def make(batch):
+        return {"x": batch["id"][:, None] * width + np.arange(width), "id": batch["id"]}
+
+    return sd.range(rows, override_num_blocks=blocks).map_batches(make, batch_size=None).materialize()
+
+
+def ids(batches):
+    return [b["id"].tolist() for b in batches]
+
+
+# ---- Rows
+
+
+def test_gathered_batches_have_the_rows_of_all_types():
+    batches = [
+        pa.record_batch({"n": [i, None, i + 2], "s": ["a" * i, None, "é"], "l": [[i], [], None], "b": [True, None, False]})
+        for i in range(5)
+    ]
+    whole = pa.Table.from_batches(batches)
+    rows = _skate.Rows()
+    for b in batches:
+        rows.add(b)
+    rows.end()
+    got = []
+    while (taken := rows.take(4)) is not None:
+        got.append(taken[0])
+    assert [b.num_rows for b in got] == [4, 4, 4, 3]
+    assert pa.Table.from_batches(got).to_pylist() == whole.to_pylist()
+
+
+def test_memory_of_a_batch_is_used_again_when_nobody_looks_at_it():
+    rows = _skate.Rows()
+    rows.add(pa.record_batch({"n": np.arange(100_000)}))
+
+    def address(taken):
+        return np.frombuffer(taken[1], np.uint8).__array_interface__["data"][0]
+
+    first = rows.take(20_000)
+    kept = first[0].column(0).to_numpy()
+    at, before = address(first), kept.copy()
+    del first
+    second = rows.take(20_000)
+    assert address(second) != at and (kept == before).all()
+    del kept
+    assert address(rows.take(20_000)) == at
+    with pytest.raises(ValueError, match="bytes at .* for a batch of"):
+        rows.take(20_000, lambda n: bytearray(10))
+
+
+def test_a_batch_of_another_schema_is_refused_until_what_is_held_is_cast():
+    rows = _skate.Rows()
+    rows.add(pa.record_batch({"n": pa.array([1], pa.int64())}))
+    other = pa.record_batch({"n": pa.array([2.5])})
+    with pytest.raises(ValueError, match="another schema"):
+        rows.add(other)
+    with pytest.raises(ValueError, match="number of rows"):
+        rows.cast(lambda b: b.slice(0, 0))
+    rows.cast(lambda b: b.cast(other.schema))
+    rows.add(other)
+    rows.end()
+    assert rows.take(5)[0].column(0).to_pylist() == [1.0, 2.5]
+
+
+# ---- local shuffle
+
+
+@pytest.mark.parametrize("fmt", ["numpy", "pandas", "pyarrow"])
+def test_local_shuffle_has_each_row_once_and_rows_stay_whole(fmt):
+    ds = sd.from_blocks([pa.table({"id": range(i, i + 30), "s": [str(k) for k in range(i, i + 30)]}) for i in range(0, 300, 30)])
+    got = []
+    for b in ds.iter_batches(batch_size=16, batch_format=fmt, local_shuffle_buffer_size=50, local_shuffle_seed=3):
+        columns = b.to_pydict() if fmt == "pyarrow" else {k: list(v) for k, v in b.items()}
+        assert [str(i) for i in columns["id"]] == columns["s"]
+        got += columns["id"]
+    assert sorted(got) == list(range(300)) != got
+
+
+def test_local_shuffle_widens_the_types_of_rows_that_it_holds():
+    ds = sd.from_blocks([pa.table({"id": [1, 2]}), pa.table({"id": [3, 4]})]).map_batches(
+        lambda b: {"id": b["id"].astype(float) + 0.5 if b["id"][0] > 2 else b["id"]}
+    )
+    got = [x for b in ds.iter_batches(batch_size=2, local_shuffle_buffer_size=4, local_shuffle_seed=1) for x in b["id"].tolist()]
+    assert sorted(got) == [1.0, 2.0, 3.5, 4.5]
+
+
+def test_local_shuffle_is_a_function_of_seed_epoch_and_row_not_of_blocks():
+    def order(blocks, seed=5, epoch=0):
+        it = sd.range(2000, override_num_blocks=blocks).iterator()
+        it.set_epoch(epoch)
+        return sum(ids(it.iter_batches(batch_size=64, local_shuffle_buffer_size=300, local_shuffle_seed=seed)), [])
+
+    assert order(1) == order(7) == order(40)
+    orders = [order(2, seed, epoch) for seed in (5, 6) for epoch in (0, 1)]
+    assert all(a != b for i, a in enumerate(orders) for b in orders[:i])
+
+
+def test_local_shuffle_moves_rows_far_and_without_bias():
+    """The mean displacement within a window of W rows is W / 3 for a uniform permutation."""
+    w, n = 200, 20_000
+    got = np.concatenate([b["id"] for b in sd.range(n).iter_batches(batch_size=100, local_shuffle_buffer_size=w, local_shuffle_seed=0)])
+    moved = got - np.arange(n)
+    assert abs(moved.mean()) < 1e-9
+    assert 0.3 * w < np.abs(moved).mean() < 0.4 * w
+
+
+# ---- tensors
+
+
+@needs_torch
+def test_tensors_lie_over_the_block_and_what_is_written_into_them_stays_there():
+    ds = numbers(600, 200, 2)
+    expected = np.arange(600 * 200).reshape(600, 200)
+    before = [len(ds._node.blocks), ds._node.blocks[0][2]]
+    assert before[1] >= 100
+    for _ in range(2):
+        got = []
+        for b in ds.iter_torch_batches(batch_size=50):
+            got.append(b["x"].clone())
+            b["x"].zero_()
+            b["id"] += 1
+        assert (torch.cat(got).numpy() == expected).all()
+    kept = next(iter(ds.iter_torch_batches(batch_size=50)))["x"]
+    address = next(iter(ds.iter_batches(batch_size=50)))["x"].__array_interface__["data"][0]
+    assert kept.data_ptr() != address, "private pages, not the store's own"
+    del ds
+    assert (kept.numpy() == expected[:50]).all()
+
+
+@needs_torch
+@pytest.mark.parametrize("shuffle", [None, 64])
+def test_tensors_of_all_kinds_of_columns(shuffle):
+    n = 100
+    ds = sd.from_arrow(
+        pa.table(
+            {
+                "u8": pa.array(np.arange(n) % 251, pa.uint8()),
+                "f32": pa.array(np.arange(n), pa.float32()),
+                "b": pa.array((np.arange(n) % 3 == 0).tolist()),
+                "fixed": pa.FixedSizeListArray.from_arrays(pa.array(np.arange(2 * n)), 2),
+                "list": [[i, i + 1] for i in range(n)],
+                "id": range(n),
+            }
+        )
+    )
+    options = {"local_shuffle_buffer_size": shuffle, "local_shuffle_seed": 1} if shuffle else {}
+    parts = list(ds.iter_torch_batches(batch_size=7, dtypes={"u8": torch.float64}, **options))
+    got = {k: torch.cat([p[k] for p in parts]) for k in parts[0]}
+    i = got["id"]
+    assert (i.sort().values == torch.arange(n)).all() and bool((i == torch.arange(n)).all()) is (shuffle is None)
+    assert got["u8"].dtype == torch.float64 and (got["u8"] == i % 251).all()
+    assert got["f32"].dtype == torch.float32 and (got["f32"] == i).all()
+    assert got["b"].dtype == torch.bool and (got["b"] == (i % 3 == 0)).all()
+    assert (got["fixed"] == torch.stack([2 * i, 2 * i + 1], 1)).all() and (got["list"] == torch.stack([i, i + 1], 1)).all()
+    assert [len(p["id"]) for p in parts] == [7] * 14 + [2]
+    assert len(list(ds.iter_torch_batches(batch_size=7, drop_last=True, **options))) == 14
+
+
+@needs_torch
+@pytest.mark.parametrize("options", [{}, {"local_shuffle_buffer_size": 4}])
+def test_what_has_no_tensor_says_which_column(options):
+    for values, why in (
+        ([[1], [1, 2], [1]], "arrays of different shapes.*pass collate_fn"),
+        ([1, None, 2], "has nulls"),
+        (["a", "b", "c"], "holds str"),
+    ):
+        with pytest.raises(TypeError, match=f"column 'c'.*{why}"):
+            list(sd.from_arrow(pa.table({"c": values})).iter_torch_batches(batch_size=3, **options))
+
+
+@needs_torch
+def test_without_a_gpu_page_locked_memory_is_refused():
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU: see tests/py/gpu")
+    for options in ({"pin_memory": True}, {"device": "cuda"}):
+        with pytest.raises(ValueError, match="needs a GPU"):
+            sd.range(3).iter_torch_batches(**options)
+
+
+@needs_torch
+@pytest.mark.parametrize("ahead", [0, 1, 3])
+def test_collate_fn_runs_ahead_in_order_and_its_error_comes_in_its_place(ahead):
+    def collate(b):
+        if 40 in b["id"]:
+            raise KeyError("the fifth")
+        return torch.as_tensor(b["id"].copy())
+
+    got = []
+    with pytest.raises(KeyError, match="the fifth"):
+        for t in sd.range(100).iter_torch_batches(batch_size=10, collate_fn=collate, prefetch_batches=ahead):
+            got += t.tolist()
+    assert got == list(range(40))
+
+
+def test_an_iteration_that_is_left_early_ends_its_thread_and_its_run():
+    import threading
+
+    before = set(threading.enumerate())
+    for _ in range(5):
+        it = iter(sd.range(10_000, override_num_blocks=50).iter_batches(batch_size=10, _collate_fn=lambda b: b, prefetch_batches=4))
+        next(it)
+        it.close()
+    left = [t for t in threading.enumerate() if t not in before and t.name == "skate-ahead"]
+    assert not left
+
+
+# ---- going on
+
+
+@pytest.mark.parametrize("source", ["materialized", "range", "map", "filter"])
+@pytest.mark.parametrize("shuffle", [None, 150])
+def test_an_iteration_goes_on_where_a_state_says(source, shuffle):
+    def dataset():
+        ds = sd.range(2000, override_num_blocks=9)
+        if source == "materialized":
+            return ds.materialize()
+        if source == "map":
+            return ds.map(lambda row: {"id": row["id"]}).select_columns(["id"])
+        return ds.filter(lambda row: row["id"] % 7 != 0) if source == "filter" else ds
+
+    options = {"batch_size": 64} | ({"local_shuffle_buffer_size": shuffle, "local_shuffle_seed": 4} if shuffle else {})
+    whole = ids(dataset().iter_batches(**options))
+    it, states = dataset().iterator(), []
+    for _ in it.iter_batches(**options):
+        states.append(it.state_dict())
+    for k in (0, 3, len(whole) - 2, len(whole) - 1):
+        again = dataset().iterator()
+        again.load_state_dict(json.loads(json.dumps(states[k])))
+        assert again.state_dict() == states[k]
+        assert ids(again.iter_batches(**options)) == whole[k + 1 :]
+        assert ids(again.iter_batches(**options)) == whole, "the next epoch is whole"
+    it.load_state_dict(it.state_dict())
+    assert ids(it.iter_batches(**options)) == whole, "behind the last batch begins the next epoch"
+    assert len(json.dumps(states[-1])) < 300
+
+
+def test_a_state_of_a_random_order_of_the_whole_dataset():
+    def dataset(seed):
+        return sd.range(500).random_shuffle(seed=seed)
+
+    it = dataset(3).iterator()
+    whole, half = ids(it.iter_batches(batch_size=50)), None
+    for i, _ in enumerate(it.iter_batches(batch_size=50)):
+        if i == 4:
+            half = it.state_dict()
+            break
+    again = dataset(3).iterator()
+    again.load_state_dict(half)
+    assert ids(again.iter_batches(batch_size=50)) == whole[5:]
+    it = dataset(None).iterator()
+    next(iter(it.iter_batches(batch_size=50)))
+    with pytest.raises(ValueError, match="has no seed"):
+        it.state_dict()
+
+
+def test_states_that_do_not_fit_are_refused():
+    it = sd.range(100).iterator()
+    for wrong in ({}, [], {"version": 2, "rows": 1}, {"version": 1, "rows": "5"}):
+        with pytest.raises(ValueError, match="no state"):
+            it.load_state_dict(wrong)
+    state = {"version": 1, "epoch": 0, "rows": 10, "window": 20, "seed": 1}
+    for options, why in (({}, "buffer_size=0"), ({"local_shuffle_buffer_size": 20, "local_shuffle_seed": 2}, "seed=2")):
+        it.load_state_dict(state)
+        with pytest.raises(ValueError, match=why):
+            next(iter(it.iter_batches(batch_size=5, **options)))
+    with pytest.raises(ValueError, match="epoch"):
+        it.set_epoch(-1)
+
+
+PROGRAM = """
+import json, os, sys
+import numpy as np, skate.data as sd
+sd.DataContext.get_current().enable_progress_bars = False
+path, = sys.argv[1:]
+it = sd.range(3000, override_num_blocks=6).map(lambda row: {"id": row["id"]}).iterator()
+if os.path.exists(path + ".state"):
+    with open(path + ".state") as f:
+        saved = json.load(f)
+    it.load_state_dict(saved["it"])
+    os.truncate(path, saved["bytes"])
+with open(path, "ab") as out:
+    for b in it.iter_batches(batch_size=50, local_shuffle_buffer_size=400, local_shuffle_seed=9, _collate_fn=lambda b: b, prefetch_batches=2):
+        out.write(b["id"].tobytes())
+        out.flush()
+        with open(path + ".new", "w") as f:
+            json.dump({"it": it.state_dict(), "bytes": out.tell()}, f)
+        os.replace(path + ".new", path + ".state")
+        print(".", flush=True)
+print("end", flush=True)
+"""
+
+
+def test_killed_at_random_steps_the_rows_are_those_of_a_run_that_was_not(tmp_path):
+    def go(name, kills):
+        rng = np.random.default_rng(kills)
+        for k in range(kills + 1):
+            p = subprocess.Popen([sys.executable, "-c", PROGRAM, str(tmp_path / name)], stdout=subprocess.PIPE, text=True)
+            for _ in range(int(rng.integers(1, 25)) if k < kills else 10**6):
+                if not p.stdout.readline().startswith("."):
+                    break
+            else:
+                os.kill(p.pid, signal.SIGKILL)
+            p.stdout.read()
+            p.wait()
+        assert p.returncode == 0
+        return (tmp_path / name).read_bytes()
+
+    whole = go("whole", 0)
+    assert sorted(np.frombuffer(whole, np.int64)) == list(range(3000))
+    assert go("killed", 3) == whole
+
+
+def test_what_lies_before_is_not_made_where_rows_are_known():
+    def late(row):
+        if row["id"] < 800_000:
+            raise RuntimeError("a row that nobody asks for")
+        return row
+
+    ds = sd.range(1_000_000, override_num_blocks=20).map(late)
+    it = ds.iterator()
+    it.load_state_dict({"version": 1, "epoch": 0, "rows": 999_900, "runs": []})
+    assert ids(it.iter_batches(batch_size=100)) == [list(range(999_900, 1_000_000))]
