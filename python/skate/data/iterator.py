@@ -335,12 +335,12 @@ class DataIterator:
             "local_shuffle_seed": local_shuffle_seed,
         }
         _check_options(**more)
-        there = _lazy.torch_utils.ToDevice(device) if cuda else None
+        there = _lazy.torch_utils.ToDevice(device, None if collate_fn is not None else dtypes) if cuda else None
         send, arrived = (there.send, there.arrived) if there is not None else (None, None)
         if collate_fn is not None:
             return self._collated(collate_fn, device, send, arrived, prefetch_batches, more)
         window = _window(local_shuffle_buffer_size, batch_size)
-        tensors = _lazy.torch_utils.Tensors(dtypes, None if cuda or device == "cpu" else device, pin)
+        tensors = _lazy.torch_utils.Tensors(None if cuda else dtypes, None if cuda or str(device) == "cpu" else device, pin)
         gathers = window or (pin and batch_size is not None)
 
         def made(at: Position, live: list[Any]) -> Iterator[tuple[int, Any]]:
@@ -351,7 +351,7 @@ class DataIterator:
                 it.close()  # type: ignore[attr-defined]
 
         def run() -> Iterator[Any]:
-            return self._iterate(made, window, local_shuffle_seed, send, prefetch_batches if gathers else 0, arrived)
+            return self._iterate(made, window, local_shuffle_seed, send, prefetch_batches if gathers or cuda else 0, arrived)
 
         return Again(run)
 

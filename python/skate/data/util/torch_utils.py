@@ -234,7 +234,9 @@ class Tensors:
             dtype = self.dtypes.get(k) if isinstance(self.dtypes, dict) else self.dtypes
             if not isinstance(v, self.torch.Tensor):
                 v = tensor(self.torch, k, v, None, None, self.pin)
-            out[k] = v if dtype is None and self.device is None else v.to(device=self.device, dtype=dtype, non_blocking=self.pin)
+            if dtype is not None or self.device is not None:
+                v = v.to(device=self.device, dtype=dtype)
+            out[k] = v.pin_memory() if self.pin and not v.is_pinned() else v
         return out
 
     def batches(self, blocks: Iterator[Any], size: int | None, drop_last: bool, rows: Any) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -271,18 +273,25 @@ class ToDevice:
     """Copies batches to a GPU on a stream of its own, so that they travel while the one before is used.
 
     send() is called by the thread that makes batches, arrived() by the one that uses them: its current stream waits for the copies, not the thread.
+
+    Args:
+        device: Of cuda.
+        dtypes: What tensors become there, as of Tensors: the bus carries what blocks hold.
     """
 
-    def __init__(self, device: Any):
+    def __init__(self, device: Any, dtypes: Any = None):
         import torch
 
-        self.torch, self.device = torch, torch.device(device)
+        self.torch, self.device, self.dtypes = torch, torch.device(device), dtypes
         self.stream = torch.cuda.Stream(self.device)
 
     def send(self, batch: Any) -> Any:
         """(batch there, when it has arrived, what it is copied from)"""
         with self.torch.cuda.stream(self.stream):
             there = move_tensors_to_device(batch, self.device)
+            if self.dtypes is not None:
+                of = self.dtypes
+                there = {k: v.to(dtype=of.get(k) if isinstance(of, dict) else of) for k, v in there.items()}
             event = self.torch.cuda.Event()
             event.record(self.stream)
         return there, event, batch
