@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import skate
 import skate.data as sd
+from skate.data.collate_fn import NumpyBatchCollateFn
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 if not torch.cuda.is_available():
@@ -85,11 +86,12 @@ def test_page_locked_memory_is_used_again(ds):
 
 
 def test_collate_fn_and_its_tensors(ds):
-    def collate(b):
-        return [torch.as_tensor(b["id"].copy()), torch.as_tensor(b["x"].copy())]
+    class Collate(NumpyBatchCollateFn):
+        def __call__(self, b):
+            return [torch.as_tensor(b["id"].copy()), torch.as_tensor(b["x"].copy())]
 
     got = []
-    for i, x in ds.iter_torch_batches(batch_size=100, device="cuda", collate_fn=collate, prefetch_batches=2):
+    for i, x in ds.iter_torch_batches(batch_size=100, device="cuda", collate_fn=Collate(), prefetch_batches=2):
         assert x.is_cuda and bool((x[:, 1].long() == i + 1).all())
         got.append(i)
     assert torch.equal(torch.cat(got).cpu(), torch.arange(ROWS))
