@@ -6,6 +6,8 @@
  * keeps the reference and the cost, and is given back when its last slice was used. As nothing is decided before all packs are there, how many reduces there are,
  * and what each takes, follows from exact sizes. Packs are in the order (input, task, yield), so what a reduce sees does not depend on time.
  *
+ * A partition that is too large (a hot key of a join) is shared by several reduces, where the plan allows it: each has some packs of one input, and all of the others.
+ *
  * Memory: where the engine spills, what waits here is no reason to hold a task back (x->parked: it may go to disk, and what was there before it will not
  * get less by waiting); parts that must be read from disk for a reduce are reserved when it is launched.
  *
@@ -302,20 +304,46 @@ static sk_rc add_columns(struct sk_step *x, struct sk_sstage *s, uint32_t *side,
     return SK_OK;
 }
 
+/* Of partitions a to b - 1, whose packs are found: where the packs of the shared input end that the reduce at hand takes; e->packs.n: it takes all that are left. A
+ * hot partition is spread over reduces of `most` bytes, in which what all of them have is not larger than what they have for themselves, if the shared input can help it. */
+static uint32_t piece_end(const struct sk_step *x, const struct sk_exchange *e, uint32_t a, uint32_t b) {
+    uint64_t most = most_bytes(x), all = 0, shared = 0, sum = 0;
+    for (uint32_t i = 0; e->spread && i < e->found.n; i++) {
+        const struct sk_pack *p = e->packs.p[e->found.p[i]];
+        if (p->side + 1 == e->spread) shared += e->found.p[i] >= e->piece ? part_of(p, a, b).bytes : 0;
+        else all += part_of(p, a, b).bytes;
+    }
+    if (!e->spread || all + shared <= most) return e->packs.n;
+    uint64_t own = SK_MAX(most - SK_MIN(all, most), SK_MIN(all, most) / 2);
+    for (uint32_t i = 0; i < e->found.n; i++) {
+        const struct sk_pack *p = e->packs.p[e->found.p[i]];
+        if (p->side + 1 != e->spread || e->found.p[i] < e->piece) continue;
+        uint64_t bytes = part_of(p, a, b).bytes;
+        if (sum && sum + bytes > own) return e->found.p[i];
+        sum += bytes;
+    }
+    return e->packs.n;
+}
+
+/* The next reduce of partitions a to b - 1; e->piece says whether there is one more of them. */
 static sk_rc make_input(struct sk_step *x, struct sk_sstage *s, uint32_t a, uint32_t b, struct sk_err *err) {
     struct sk_exchange *e = s->exchange;
     uint32_t side = 0;
     if (!push_input(x, s, SK_PHASE_REDUCE) || !find(e, a, b)) return SK_ERR(err, SK_ENOMEM, "%s: no memory for its input queue", s->label);
+    uint32_t from = e->piece, to = piece_end(x, e, a, b);
+    e->piece = to < e->packs.n ? to : 0;
     if (e->bounds) {
         struct sk_bref all = {.n_rows = e->bounds->blk->ref.n_rows, .bytes = e->bounds->blk->ref.bytes};
         SK_TRY(add_slice(x, s, e->bounds, all, SK_SIDE_BOUNDS, err));
     }
     for (uint32_t i = 0; i < e->found.n; i++) {
         struct sk_pack *p = e->packs.p[e->found.p[i]];
+        bool spread = p->side + 1 == e->spread;
+        if (spread && (e->found.p[i] < from || e->found.p[i] >= to)) continue;
         SK_TRY(add_columns(x, s, &side, p->side, err));
         side = p->side + 1;
         SK_TRY(add_slice(x, s, p, part_of(p, a, b), p->side, err));
-        p->more = p->last > b || e->columns[p->side] == p;
+        p->more = p->last > b || e->columns[p->side] == p || (e->piece && !spread);
     }
     s->n_bundled += s->ready_last->q.n;
     return add_columns(x, s, &side, s->n_inputs, err);
@@ -344,6 +372,8 @@ sk_rc sk_exchange_refill(struct sk_step *x, struct sk_sstage *s, struct sk_err *
     uint32_t a = e->next, b = range_end(x, e, a);
     SK_TRY(make_input(x, s, a, b, err));
     e->first = a;
+    e->end = b;
+    if (e->piece) return SK_OK;
     e->next = b;
     for (; a < b; a++) e->rest -= e->bytes[a];
     return e->next == e->n ? let_go(x, s, err) : SK_OK;
@@ -355,7 +385,7 @@ void sk_exchange_launched(struct sk_step *x, struct sk_sstage *s, struct sk_stas
     const struct sk_exchange *e = s->exchange;
     t->phase = (uint8_t)e->phase;
     t->unit = e->running ? e->first : 0;
-    t->last = e->running ? e->next : e->n;
+    t->last = e->running ? e->end : e->n;
     if (t->phase != SK_PHASE_REDUCE) return;
     t->read = x->conf.moves ? bytes_on_disk(&t->in) : 0;
     sk_budget_reserve(&x->mem, t->read);

@@ -114,9 +114,10 @@ struct sk_pack { /* what the note of a pack says; lives as long as its block */
 struct sk_exchange {       /* of a stage that begins with one: what waits for its reduces */
     bool cut, running;     /* running: its reduces are being made; before, its input comes, or the cut task works */
     uint32_t wanted, n;    /* partitions: of the user, 0: any; that there are */
-    uint32_t next;         /* first partition that no reduce has */
+    uint32_t spread;       /* 1 + the input whose parts of one partition several reduces may share; 0: none */
+    uint32_t next, piece;  /* first partition that not all reduces have that it needs; the first pack of `spread` that none of them has */
     uint32_t longest;      /* parts of the pack that has most */
-    uint32_t phase, first; /* of the input that is ready: enum sk_exec_phase; its partitions are first to next - 1, of the cut task all */
+    uint32_t phase, first, end; /* of the input that is ready: enum sk_exec_phase; its partitions are first to end - 1, of the cut task all */
     uint64_t total, rest;  /* bytes: that came; of what no reduce has */
     uint64_t target;       /* bytes that a reduce takes */
     uint64_t *bytes;       /* [n] of each partition */

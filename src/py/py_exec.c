@@ -313,7 +313,9 @@ static PyObject *op_dict(const struct sk_exec_op_stats *o) {
               U(*o, d, blocks_out) == 0 && U(*o, d, queued_blocks) == 0 && U(*o, d, queued_bytes) == 0 &&
               U(*o, d, peak_queued_bytes) == 0 && I(*o, d, task_ns_total) == 0 && I(*o, d, task_ns_max) == 0 &&
               I(*o, d, wait_input_ns) == 0 && I(*o, d, wait_memory_ns) == 0 && I(*o, d, wait_resource_ns) == 0 &&
-              I(*o, d, wait_consumer_ns) == 0 && I(*o, d, first_out_ns) == 0 && U(*o, d, n_actors) == 0 && I(*o, d, total_units) == 0;
+              I(*o, d, wait_consumer_ns) == 0 && I(*o, d, first_out_ns) == 0 && U(*o, d, n_actors) == 0 && I(*o, d, total_units) == 0 &&
+              (!o->partitions ||
+               (U(*o, d, packs) == 0 && U(*o, d, pack_bytes) == 0 && U(*o, d, partitions) == 0 && U(*o, d, largest_bytes) == 0));
     for (uint32_t i = 0; ok && i < SK_MIN(o->n_fused, SK_COUNT(o->fused)); i++) {
         PyObject *row = Py_BuildValue("{s:K,s:K,s:K}", "rows_out", (unsigned long long)o->fused[i].rows_out, "ns",
                                       (unsigned long long)o->fused[i].ns, "io_retries", (unsigned long long)o->fused[i].io_retries);

@@ -132,7 +132,7 @@ struct given { /* the arguments of add(); borrowed */
     PyObject *inputs, *resources, *pool, *units, *blocks, *env;
     int64_t cpus, gpus, memory, limit, batch_rows;
     int32_t max_restarts, max_task_retries, max_retries; /* INT32_MIN: not given */
-    uint32_t max_in_flight, max_tasks, max_calls, n_partitions, merge_blocks;
+    uint32_t max_in_flight, max_tasks, max_calls, n_partitions, spread, merge_blocks;
     int32_t bundle;
     uint64_t group;
     bool source, one_to_one, no_more, by_row, first_rows, writes, alone, numbered, concatenates, joins, packs, exchange, cut;
@@ -177,6 +177,7 @@ static const struct py_field field[] = {
     F("exchange", BOOL, exchange),
     F("cut", BOOL, cut),
     F("n_partitions", U32, n_partitions),
+    F("spread", U32, spread),
     F("merge_blocks", U32, merge_blocks),
 };
 static const struct py_fields fields = {"add", SK_COUNT(field), 4, field};
@@ -223,7 +224,7 @@ static PyObject *plan_add(PyObject *self, PyObject *args, PyObject *kw) {
                              .max_in_flight = g.max_in_flight,
                              .max_tasks = g.max_tasks,
                              .max_calls = g.max_calls,
-                             .exchange = {.cut = g.cut, .n_partitions = g.n_partitions},
+                             .exchange = {.cut = g.cut, .n_partitions = g.n_partitions, .spread = g.spread},
                              .merge_blocks = g.merge_blocks};
     if (g.pool && !PyArg_ParseTuple(g.pool, "ii;add: 'pool' must be (least, most)", &least, &most)) return NULL;
     if (least < 0 || most < 0) return PyErr_Format(PyExc_ValueError, "add: 'pool' must be (least, most), not %R", g.pool);

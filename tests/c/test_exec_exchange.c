@@ -153,6 +153,52 @@ TEST(no_reduce_is_larger_than_an_eighth_of_memory_if_that_can_be) {
     end();
 }
 
+/* Two inputs of two maps each, to so many partitions; their packs, in order (input, task). */
+static void start_two(uint32_t n, uint32_t spread, const char *const rows[4]) {
+    uint32_t in[2] = {packs(rig_source(&R, 2, 64)), packs(rig_source(&R, 2, 64))};
+    struct sk_node_desc d = {.label = "X", .cpu_e4 = 10000, .exchange = {.n_partitions = n, .spread = spread}};
+    rig_start(&R, rig_add(&R, &EXCHANGE, d, in, 2));
+    const uint32_t *map = R.x->s[4].inputs;
+    for (uint32_t i = 0; i < 4; i++) {
+        uint32_t read = R.x->s[map[i / 2]].inputs[0];
+        rig_yield(&R, rig_task(&R, read, i % 2), 1, 64);
+        done(read, i % 2);
+        parts(rig_task(&R, map[i / 2], i % 2), 0, rows[i]);
+        done(map[i / 2], i % 2);
+    }
+}
+
+TEST(a_hot_partition_is_shared_by_reduces_each_of_which_has_all_of_the_other_input) {
+    static const char *const ROWS[] = {"16", "15", "11", "01"};
+    begin();
+    R.conf.memory_bytes = 64 * 8 * 9; /* a reduce: 9 rows */
+    start_two(2, 1, ROWS);
+    CHECK_STR_EQ(input(0), "reduce 0-1/2 0:0@0+1(1) 0:1@0+1(1) 1:2@0+1(1)");
+    CHECK_STR_EQ(input(1), "reduce 1-2/2 0:0@1+6(6) 1:2@1+1(1) 1:3@0+1(1)");
+    CHECK_STR_EQ(input(2), "reduce 1-2/2 0:1@1+5(5) 1:2@1+1(1) 1:3@0+1(1)");
+    CHECK_EQ(R.live, 4);
+    done(4, 2);
+    CHECK_EQ(R.live, 4);
+    done(4, 0);
+    CHECK_EQ(R.live, 3); /* the second pack of the shared input has been used up */
+    done(4, 1);
+    end();
+}
+
+TEST(a_hot_partition_is_whole_where_sharing_is_not_allowed_or_helps_nothing) {
+    static const char *const ROWS[] = {"16", "15", "11", "01"}, *const OTHER[] = {"11", "11", "19", "19"};
+    for (int i = 0; i < 2; i++) {
+        begin();
+        R.conf.memory_bytes = 64 * 8 * 9;
+        start_two(2, (uint32_t)i, i ? OTHER : ROWS); /* what all would have is too large: no piece is smaller than half of it, so there is one */
+        CHECK_STR_EQ(input(1), i ? "reduce 1-2/2 0:0@1+1(1) 0:1@1+1(1) 1:2@1+9(9) 1:3@1+9(9)"
+                                 : "reduce 1-2/2 0:0@1+6(6) 0:1@1+5(5) 1:2@1+1(1) 1:3@0+1(1)");
+        done(4, 0);
+        done(4, 1);
+        end();
+    }
+}
+
 TEST(who_has_no_rows_of_an_input_sees_its_columns) {
     begin();
     uint32_t in[2] = {packs(rig_source(&R, 1, 64)), packs(rig_source(&R, 1, 64))};

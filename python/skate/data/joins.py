@@ -43,6 +43,11 @@ def by_block(kind: str) -> tuple[int, ...]:
     return tuple(s for s in (LEFT, RIGHT) if 1 - s not in k.alone and (k.pairs or k.sides == (s,)))
 
 
+def shared(kind: str) -> int:
+    """The side whose rows of one partition may be in several tasks, each with all of the other side: the results, one task's behind the other's, are those of one task. -1: neither."""
+    return next((s for s in by_block(kind) if s == LEFT or not KINDS[kind].pairs), -1)
+
+
 def may_be_left_out(kind: str) -> tuple[int, ...]:
     """The sides whose rows nobody misses that meet nothing."""
     return tuple(s for s in (LEFT, RIGHT) if s not in KINDS[kind].alone)

@@ -139,6 +139,11 @@ class DatasetStats:
         if "write" in self.extra:
             w = self.extra["write"]
             lines.append(f"Wrote {w['files']} files, {w['rows']:,} rows, {nbytes(w['bytes'])} to {w['path']}")
+        lines += [
+            f"{short(o['label'])}: {nbytes(o['pack_bytes'])} in {o['partitions']:,} partitions, the largest {nbytes(o['largest_bytes'])}"
+            for o in ops
+            if "partitions" in o
+        ]
         lines += [rule for rule in self.extra.get("rules") or [] if rule.startswith("join: ")]
         if self.io_retries:
             lines.append(f"Reads and writes tried again, since the store was not well: {self.io_retries:,}")
