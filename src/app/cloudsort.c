@@ -35,7 +35,7 @@ struct plan { /* an object that all tasks get */
     uint8_t keys[]; /* [parts - 1] bounds, then [parts] bytes: 1 if that part is finished */
 };
 struct job {                   /* of a task, as bytes */
-    uint32_t index;            /* merge: its range; reduce: its part */
+    uint32_t index;            /* map: how many ranges further its worker's next one is, about; merge: its range; reduce: its part */
     struct layout_range range; /* map: its input; reduce: the name of its part */
 };
 struct ack { /* the last result of every task */
@@ -61,7 +61,9 @@ SKATE_TASK(map) { /* job, plan -> a block in order for each range, ack */
             *bounds = tool_scratch(2, (size_t)ranges * KEY + (ranges + 1) * sizeof(size_t) + 8);
     size_t *start = (size_t *)(void *)(bounds + ((size_t)ranges * KEY + 7) / 8 * 8);
     for (uint32_t r = 1; r < ranges; r++) memcpy(bounds + (r - 1) * KEY, p->keys + (r * parts_of(p) - 1) * KEY, KEY);
-    if (files_read(&(struct files_range){j.range.url, j.range.at, in, j.range.n * SIZE}, 1)) return skate_fail(t, "%s", files_error());
+    struct files_range mine = {j.range.url, j.range.at, in, j.range.n * SIZE};
+    if (files_read(&mine, 1)) return skate_fail(t, "%s", files_error());
+    files_ahead(&mine, j.index); /* comes from the disk while this is sorted */
     int rc = skate_records_partition(FORMAT, in, j.range.n, bounds, ranges - 1, parts, start);
     for (uint32_t r = 0; r < ranges && !rc; r++) {
         size_t n = range_finished(p, r) ? 0 : start[r + 1] - start[r];
@@ -196,7 +198,7 @@ static bool begin(void) {
         submit(MERGE, w, &j, c.block + (size_t)w * lay.maps + f * g, end - f * g, c.run + (size_t)w * per * lay.groups + g, lay.groups,
                per);
     } else if (m < lay.maps && (!f || m < c.done[MERGE] / lay.ranges * f + 2 * f + cpus)) {
-        j.range = lay.map[m];
+        j.range = lay.map[m], j.index = cpus;
         submit(MAP, m, &j, NULL, 0, c.block + m, lay.maps, lay.ranges);
     } else if (r < c.n[REDUCE] && c.done[MAP] == lay.maps && c.done[MERGE] == c.n[MERGE]) {
         if (c.mapped_s == 0) c.mapped_s = tool_now();
@@ -278,7 +280,6 @@ int main(int argc, char **argv) {
     part_url(0, url);
     if ((!journal || access(journal, F_OK)) && !files_size(url, &size, &version))
         tool_die("%s is there, and no journal: the output of another run", url);
-
     c.n[MAP] = lay.maps, c.n[MERGE] = lay.per_merge ? lay.groups * lay.ranges : 0, c.n[REDUCE] = lay.parts;
     c.made = tool_need(calloc(lay.parts + 1, sizeof *c.made)), c.acked = tool_need(calloc(lay.maps + 1, sizeof *c.acked));
     c.block = tool_need(calloc((size_t)lay.ranges * lay.maps + 1, sizeof *c.block));

@@ -40,6 +40,10 @@ int files_read(const struct files_range *r, size_t n) {
     }
     return 0;
 }
+void files_ahead(const struct files_range *r, uint32_t further) {
+    const struct files_ops *o = ops_of(r->url);
+    if (o && o->ahead) o->ahead(r, further);
+}
 int files_create(const char *url, struct files_out **out) {
     const struct files_ops *o = ops_of(url);
     return o ? o->create(url, out) : -1;

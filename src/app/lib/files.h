@@ -19,6 +19,7 @@ struct files_ops { /* files_local.c, files_s3.c */
     const char *scheme;
     int (*size)(const char *url, uint64_t *bytes, uint64_t *version);
     int (*read)(const struct files_range *r, size_t n);
+    void (*ahead)(const struct files_range *r, uint32_t further); /* NULL: has no use for it */
     int (*create)(const char *url, struct files_out **out);
     int (*write)(struct files_out *o, const void *from, size_t n);
     int (*commit)(struct files_out *o); /* and frees */
@@ -33,6 +34,8 @@ extern const struct files_ops files_local, files_s3;
 /* version: another number when the file was written again (as far as one can see). */
 int files_size(const char *url, uint64_t *bytes, uint64_t *version);
 int files_read(const struct files_range *r, size_t n); /* all of n ranges, or an error; several at a time where that is faster */
+/* The range of the same size `further` ranges behind r will be read soon: it may be fetched meanwhile. A hint: nothing waits for it, nothing can fail. */
+void files_ahead(const struct files_range *r, uint32_t further);
 int files_create(const char *url, struct files_out **out);
 static inline int files_write(struct files_out *o, const void *from, size_t n) { return o->ops->write(o, from, n); }
 static inline int files_commit(struct files_out *o) { return o->ops->commit(o); }

@@ -453,7 +453,7 @@ static int sweep(const char *s3) {
     return rc;
 }
 
-const struct files_ops files_s3 = {"s3://", size, read_, create, write_, commit, abort_, sweep};
+const struct files_ops files_s3 = {"s3://", size, read_, NULL, create, write_, commit, abort_, sweep};
 #else
 typedef int files_s3_needs_libcurl;
 #endif
