@@ -28,6 +28,7 @@ struct sk_engine_conf {
     void *interrupted_ctx;
     /* local: an actor whose namespace begins with '_' was made and has a name: a worker asks this process for something. With the engine's lock held: must
      * neither block nor call the engine. May be NULL */
+    const struct sk_graph_hooks *graphs; /* channels.h; NULL: no compiled graphs */
     void (*named)(void *ctx, struct sk_bytes space, struct sk_bytes name);
     void *named_ctx;
     /* local: most bytes of disk; 0: as much as there is; UINT64_MAX: nine tenths of what is free, whenever more is wanted */

@@ -83,6 +83,7 @@ struct sk_engine {
     const struct sk_watch_ops *watch;
     const struct sk_windows_ops *windows;
     const struct sk_moves_ops *moves;
+    const struct sk_channels_ops *channels;
     const struct sk_host_ops *host;
     /* Notes do not travel with its events: they are yields of their own (sk_note_value), whose get never waits, in a sink neither. */
     bool no_notes;

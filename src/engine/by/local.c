@@ -88,12 +88,14 @@ static void free_all(struct sk_local *l) {
     sk_place_deinit(&l->place);
     if (l->own) sk_own_destroy(l->own);
     struct sk_store_stats st = {0};
+    bool in_graphs = sk_lgraphs_end(l, "the engine is shut down"); /* workers are gone: this process's own messages */
+    sk_lgraphs_free(l);
     if (l->store) {
         sk_store_get_stats(l->store, &st);
         sk_store_destroy(l->store);
     }
     sk_seg_close(&l->ctl_seg);
-    if (st.n_pins) { /* views are out: their pages stay mapped (rule 7), only the descriptor goes */
+    if (st.n_pins || in_graphs) { /* views are out, of values or of messages: their pages stay mapped (rule 7), only the descriptor goes */
         if (l->data_seg.fd >= 0) close(l->data_seg.fd);
     } else {
         sk_seg_close(&l->data_seg);
@@ -116,6 +118,7 @@ static void l_close(struct sk_engine *e) {
         sched_yield();
         sk_driver_lock(e);
     }
+    (void)sk_lgraphs_end(l, "the engine is shut down");
     while (!sk_list_empty(&l->watches)) sk_req_fire(l, sk_container_of(l->watches.next, struct sk_req, link));
     sk_driver_unlock(e);
     sk_look_close();
@@ -160,6 +163,7 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
                                  .watch = &sk_driver_watch,
                                  .windows = &sk_driver_windows,
                                  .moves = &sk_driver_moves,
+                                 .channels = &sk_driver_channels,
                                  .host = &sk_driver_host};
     l->ctl_seg = l->data_seg = SK_SEG_EMPTY;
     l->host.wake_fd = -1;
@@ -182,6 +186,8 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     sk_list_init(&l->groups.names);
     sk_list_init(&l->groups.all);
     sk_list_init(&l->watches);
+    sk_list_init(&l->graphs.all);
+    if (conf->graphs) l->graphs.hooks = *conf->graphs;
     l->on = &sk_loop_events;
     sk_space_init(l);
     sk_moves_init(l);

@@ -597,4 +597,5 @@ const struct sk_engine sk_client_engine = {.cls = &cls,
                                            .envs = &envs,
                                            .state = &state,
                                            .watch = &watch,
-                                           .windows = &windows};
+                                           .windows = &windows,
+                                           .channels = &sk_client_channels};

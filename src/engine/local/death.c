@@ -176,7 +176,12 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
     let_all_go(l, w);
     drop_streams(l, w->proc, !WIFEXITED(status));
     for (struct sk_list *it; (it = sk_list_first(&lost));) task_lost(&q, sk_container_of(it, struct sk_ltask, on));
-    if (a) actor_lost(&q, a);
+    if (a) {
+        sk_lgraphs_actor_died(l, a->id,
+                              q.died.oom ? q.died.oom : why); /* before its calls fail: who hears of those finds the graph closed */
+        actor_lost(&q, a);
+    }
+    sk_lgraphs_proc_dead(l, w->proc, why);
     bool existed = !w->refused, bad_start = sk_verdict_bad_start(&q.died, l->pool.n_live);
     SK_DCHECK(sk_list_empty(&w->sent) && sk_list_empty(&w->reqs) && sk_list_empty(&w->watches));
     sk_lmem_gone(w);

@@ -1,11 +1,12 @@
 /* driver.h - the local engine as the driver's own code calls it: the calls of engine.h and the tables of the side contracts, and what they share, the lock
  * and the waiting. by/local.c hands them out.
  *
- * Calls: actor, functions, group, loop, memory, messages, moves, object, recover, request, space, spec, state, stored, stream, submit, task, yield. */
+ * Calls: actor, extent, functions, group, loop, memory, messages, moves, object, recover, request, space, spec, state, stored, stream, submit, task, yield. */
 #ifndef SK_DRIVER_H
 #define SK_DRIVER_H
 
 #include "engine/actors.h"
+#include "engine/channels.h"
 #include "engine/custom.h"
 #include "engine/envs.h"
 #include "engine/groups.h"
@@ -79,6 +80,7 @@ extern const struct sk_usage_ops sk_driver_usage;
 extern const struct sk_watch_ops sk_driver_watch;
 extern const struct sk_windows_ops sk_driver_windows;
 extern const struct sk_moves_ops sk_driver_moves;
+extern const struct sk_channels_ops sk_driver_channels;
 extern const struct sk_host_ops sk_driver_host;
 
 #endif

@@ -1,4 +1,4 @@
-/* driver_side.c - the local engine's side contracts in the driver: streams, names, resources of the user's own, placement groups, environments, watches, windows, moves,
+/* driver_side.c - the local engine's side contracts in the driver: streams, names, resources of the user's own, placement groups, environments, watches, windows, moves, memory of graphs,
  * and what its host asks. */
 #include "base/mem.h"
 #include "engine/local/driver.h"
@@ -232,6 +232,59 @@ static void l_unfollow(struct sk_engine *e, struct sk_sink *s) {
 }
 
 const struct sk_moves_ops sk_driver_moves = {.follow = l_follow, .unfollow = l_unfollow};
+
+/* ---- channels.h ---- */
+
+static uint8_t *l_memory(struct sk_engine *e, uint64_t *size) {
+    const struct sk_local *l = sk_local_of(e);
+    *size = l->data_seg.size + l->data_seg.tail;
+    return l->data_seg.base;
+}
+
+static sk_rc l_graph_open(struct sk_engine *e, uint64_t *graph, struct sk_err *err) {
+    struct sk_local *l = sk_local_of(e);
+    sk_driver_lock(e);
+    sk_rc rc = l->closing ? sk_driver_closed(err) : sk_lgraph_open(l, SK_PROC_DRIVER, graph, err);
+    sk_driver_unlock(e);
+    return rc;
+}
+
+static sk_rc l_graph_alloc(struct sk_engine *e, uint64_t graph, uint64_t len, sk_off *off, uint64_t *cap, struct sk_err *err) {
+    struct sk_local *l = sk_local_of(e);
+    struct sk_buf b;
+    SK_TRY(sk_driver_buf_alloc(e, SK_ALIGN(SK_MAX(len, 1), SK_STORE_ALIGN), &b, err));
+    sk_driver_lock(e);
+    sk_rc rc = l->closing ? sk_driver_closed(err) : sk_lgraph_own(l, graph, b.token, b.len, err);
+    sk_driver_unlock(e);
+    if (rc == SK_OK) *off = b.token, *cap = b.len;
+    return rc;
+}
+
+static void l_graph_free(struct sk_engine *e, uint64_t graph, sk_off off) {
+    sk_driver_lock(e);
+    if (!sk_local_of(e)->closing) sk_lgraph_free(sk_local_of(e), graph, off);
+    sk_driver_unlock(e);
+}
+
+static void l_graph_close(struct sk_engine *e, uint64_t graph) {
+    sk_driver_lock(e);
+    if (!sk_local_of(e)->closing) sk_lgraph_close(sk_local_of(e), SK_PROC_DRIVER, graph);
+    sk_driver_unlock(e);
+}
+
+static uint32_t l_graphs_living(struct sk_engine *e) {
+    sk_driver_lock(e);
+    uint32_t n = sk_lgraphs_living(sk_local_of(e));
+    sk_driver_unlock(e);
+    return n;
+}
+
+const struct sk_channels_ops sk_driver_channels = {.memory = l_memory,
+                                                   .open = l_graph_open,
+                                                   .alloc = l_graph_alloc,
+                                                   .free = l_graph_free,
+                                                   .close = l_graph_close,
+                                                   .living = l_graphs_living};
 
 static sk_rc l_preload(struct sk_engine *e, struct sk_bytes note, struct sk_err *err) {
     struct sk_local *l = sk_local_of(e);

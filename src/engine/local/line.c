@@ -4,6 +4,8 @@
  * Not here: what is said (client.c), tasks (worker_task.c). Invariant: messages of a process are handled in order, so what needs no answer is sent and forgotten; each
  * request has one answer. Cost: a value of up to a lease needs no round trip. */
 #include <errno.h>
+#include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +41,10 @@ static void *reserve(struct sk_client *c, size_t len) {
         if (p) return p;
         sk_client_ring(c, false);
         (void)sk_bell_wait(&c->slot->bell, seen, SPIN_NS, sk_now_ns() + 100000000);
+        if (c->has_reader) { /* it may sleep there, too, and our getting up has told ringers that nobody does */
+            atomic_fetch_add_explicit(&c->slot->bell.seq, 1, memory_order_seq_cst);
+            sk_futex_wake(&c->slot->bell.seq, INT_MAX);
+        }
     }
 }
 
@@ -236,6 +242,12 @@ bool sk_client_read(struct sk_client *c, bool in_wait, struct sk_msg **task) {
 static void *reader(void *arg) {
     struct sk_client *c = arg;
     pthread_mutex_lock(&c->mu);
+    while (c->n_on_bell) { /* they get up, and find that there is a reader */
+        pthread_mutex_unlock(&c->mu);
+        sk_bell_ring(&c->slot->bell);
+        sched_yield();
+        pthread_mutex_lock(&c->mu);
+    }
     for (;;) {
         uint32_t seen = sk_bell_seq(&c->slot->bell);
         while (sk_client_read(c, false, NULL)) {}
@@ -280,7 +292,11 @@ void sk_client_wait(struct sk_client *c, int64_t deadline) {
 
 void sk_client_sleep(struct sk_client *c, uint32_t seen, int64_t spin_ns, int64_t deadline) {
     int64_t cap = sk_now_ns() + (c->n_waiting > 1 ? 1000000 : 1000000000);
+    c->n_on_bell++;
+    pthread_mutex_unlock(&c->mu);
     (void)sk_bell_wait(&c->slot->bell, seen, spin_ns, SK_MIN(deadline, cap));
+    pthread_mutex_lock(&c->mu);
+    c->n_on_bell--;
 }
 
 /* Waits for the answer to `req`; the caller frees it. Not locked. At the deadline the driver is told, and it always answers. */
@@ -315,9 +331,7 @@ struct sk_msg *sk_client_answer(struct sk_client *c, uint64_t req, int64_t deadl
             sk_client_wait(c, told ? INT64_MAX : deadline);
             continue;
         }
-        pthread_mutex_unlock(&c->mu);
         sk_client_sleep(c, seen, SPIN_NS, told ? INT64_MAX : deadline);
-        pthread_mutex_lock(&c->mu);
     }
     sk_list_del(&got->link);
     SK_DCHECK(c->n_waiting > 0);

@@ -7,7 +7,7 @@
  *     submit    group    actor                                                   what is asked for
  *     pool    request    launch    memory    yield    space    recover           processes, waiting, room, what is lost
  *     task    stream    state    send                                            a task's life, its yields, its way
- *     part    object    stored    moves    functions    peer    wire             values, one worker, bytes */
+ *     part    extent    object    stored    moves    functions    peer    wire   values, memory of graphs, one worker, bytes */
 #ifndef SK_LOCAL_INT_H
 #define SK_LOCAL_INT_H
 
@@ -17,6 +17,7 @@
 #include "base/map.h"
 #include "engine/local/actor.h"
 #include "engine/local/death.h"
+#include "engine/local/extent.h"
 #include "engine/local/functions.h"
 #include "engine/local/group.h"
 #include "engine/local/host.h"
@@ -82,6 +83,7 @@ struct sk_local {
 
     struct sk_space space;
     struct sk_moves moves;
+    struct sk_lgraphs graphs; /* extent */
     struct sk_lmem mem;
     struct sk_history past; /* state */
 

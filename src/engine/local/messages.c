@@ -356,7 +356,27 @@ static void on_TIMEOUT(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r
 
 static void on_LEASE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     uint64_t req = sk_rd_u64(r), len = sk_rd_u64(r), min = sk_rd_u64(r);
-    if (!r->bad) sk_space_lease(l, w, req, len, SK_MIN(min, len));
+    if (!r->bad) sk_space_lease(l, w, req, 0, len, SK_MIN(min, len));
+}
+
+static void on_EXTENT(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    uint64_t req = sk_rd_u64(r), graph = sk_rd_u64(r), asked = sk_rd_u64(r), len = SK_ALIGN(SK_MAX(asked, 1), SK_STORE_ALIGN);
+    if (!r->bad && graph && len >= asked) sk_space_lease(l, w, req, graph, len, len);
+}
+
+static void on_GRAPHOPEN(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    struct sk_err err;
+    uint64_t req = sk_rd_u64(r), id = 0;
+    sk_rc rc = sk_lgraph_open(l, w->proc, &id, &err);
+    sk_peer_answer(l, w, req, rc, id, &err);
+}
+
+static void on_GRAPHCLOSE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) { sk_lgraph_close(l, w->proc, sk_rd_u64(r)); }
+
+static void on_EXTENTFREE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    (void)w;
+    uint64_t graph = sk_rd_u64(r);
+    sk_lgraph_free(l, graph, sk_rd_u64(r));
 }
 
 static void on_GIVE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {

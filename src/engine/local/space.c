@@ -45,9 +45,14 @@ _Thread_local int sk_space_depth;
 
 /* ---- who waits for room -------------------------------------------------------------------------------------------------------------------------------- */
 
+/* Whose book it goes into. */
+static uint32_t proc_of(const struct sk_room *r) { return r->w && !r->graph ? r->w->proc : SK_PROC_DRIVER; }
+
 static void room_over(struct sk_local *l, struct sk_room *r, sk_rc rc, const char *msg) {
+    struct sk_err err;
     SK_DCHECK(!r->w || r->w->n_rooms > 0);
     sk_list_del(&r->link);
+    if (rc == SK_OK && r->graph && (rc = sk_lgraph_own(l, r->graph, r->off, r->got, &err)) != SK_OK) msg = err.msg;
     r->rc = rc;
     l->progress++;
     l->space.n_eased++;
@@ -62,7 +67,7 @@ static void room_over(struct sk_local *l, struct sk_room *r, sk_rc rc, const cha
             uint64_t req, off, len;
         } m = {SK_M_REPLY, SK_OK, r->req, r->off, r->got};
         (void)sk_peer_reply(l, r->w, &m, sizeof m);
-        r->w->has_lease = true;
+        r->w->has_lease |= !r->graph;
     } else {
         sk_peer_error(l, r->w, r->req, rc, msg);
     }
@@ -70,7 +75,7 @@ static void room_over(struct sk_local *l, struct sk_room *r, sk_rc rc, const cha
 }
 
 static bool room_try(struct sk_local *l, struct sk_room *r) {
-    uint32_t proc = r->w ? r->w->proc : SK_PROC_DRIVER;
+    uint32_t proc = proc_of(r);
     SK_DCHECK(r->min <= r->len);
     r->got = r->len;
     sk_rc rc = sk_space_alloc(l, proc, r->len, &r->off, NULL);
@@ -134,7 +139,7 @@ static bool overflow_first(struct sk_local *l) {
     struct sk_list *it = sk_list_first(&l->space.rooms);
     if (it) {
         struct sk_room *r = sk_container_of(it, struct sk_room, link);
-        if (sk_space_overflow(l, r->w ? r->w->proc : SK_PROC_DRIVER, r->min, &r->off, NULL) != SK_OK) return false;
+        if (sk_space_overflow(l, proc_of(r), r->min, &r->off, NULL) != SK_OK) return false;
         r->got = r->min;
         room_over(l, r, SK_OK, NULL);
         return true;
@@ -293,26 +298,27 @@ void sk_space_step(struct sk_local *l) {
 
 /* ---- calls ------------------------------------------------------------------------------------------------------------------------------------------------ */
 
-void sk_space_lease(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t len, uint64_t min) {
+void sk_space_lease(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t graph, uint64_t len, uint64_t min) {
     struct sk_err err = {.msg = "no memory"};
-    struct sk_room now = {.len = len, .min = min};
+    struct sk_room now = {.w = w, .graph = graph, .len = len, .min = min};
     bool wait = l->space.spill && min <= size_of(l);
     sk_rc rc = SK_EFULL;
     if (!wait && l->data_seg.tail) {
-        SK_IGNORE(sk_space_alloc(l, w->proc, min, &now.off, &err)); /* larger than the store: for the words */
-        rc = sk_space_overflow(l, w->proc, min, &now.off, &err);
+        SK_IGNORE(sk_space_alloc(l, proc_of(&now), min, &now.off, &err)); /* larger than the store: for the words */
+        rc = sk_space_overflow(l, proc_of(&now), min, &now.off, &err);
         now.got = min;
     } else if (!wait || sk_list_empty(&l->space.rooms)) {
-        rc = sk_space_alloc(l, w->proc, len, &now.off, &err);
+        rc = sk_space_alloc(l, proc_of(&now), len, &now.off, &err);
         now.got = len;
         if (rc == SK_EFULL && min < len) {
-            rc = sk_space_alloc(l, w->proc, min, &now.off, &err);
+            rc = sk_space_alloc(l, proc_of(&now), min, &now.off, &err);
             now.got = min;
         }
     }
     struct sk_room *r = rc == SK_EFULL && wait ? sk_alloc(SK_TAG_ENGINE, sizeof *r) : NULL;
+    if (rc == SK_OK && graph) rc = sk_lgraph_own(l, graph, now.off, now.got, &err);
     if (r) {
-        *r = (struct sk_room){.w = w, .req = req, .len = len, .min = min, .rc = SK_EAGAIN};
+        *r = (struct sk_room){.w = w, .req = req, .graph = graph, .len = len, .min = min, .rc = SK_EAGAIN};
         w->n_rooms++;
         sk_list_push_back(&l->space.rooms, &r->link);
         if (w->place.state == SK_W_LEASED) sk_ltask_take_back_all(l, w); /* what is queued behind it must not wait for it */
@@ -322,7 +328,7 @@ void sk_space_lease(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint
             uint64_t req, off, len;
         } m = {SK_M_REPLY, SK_OK, req, now.off, now.got};
         (void)sk_peer_reply(l, w, &m, sizeof m);
-        w->has_lease = true;
+        w->has_lease |= !graph;
     } else {
         sk_peer_error(l, w, req, rc, err.msg);
     }

@@ -1,6 +1,6 @@
 /* space.h - room in the store, and the disk behind it.
  *
- * Calls: functions, moves, object, part, peer, recover, send, stored, task. */
+ * Calls: extent, functions, moves, object, part, peer, recover, send, stored, task. */
 #ifndef SK_LOCAL_SPACE_H
 #define SK_LOCAL_SPACE_H
 
@@ -25,6 +25,7 @@ struct sk_room { /* somebody waits for room in the store */
     struct sk_list link;
     struct sk_lworker *w;   /* NULL: a caller in the driver, on whose stack this is */
     uint64_t req, len, min; /* `min` will do */
+    uint64_t graph;         /* not 0: for an extent of that */
     uint64_t off, got;
     sk_rc rc; /* SK_EAGAIN: it waits */
     struct sk_err *err;
@@ -61,8 +62,8 @@ sk_rc sk_space_alloc(struct sk_local *l, uint32_t proc, uint64_t len, sk_off *of
 /* On disk, behind the store: for what cannot wait. err has told why the store would not do, and that stays its beginning. */
 sk_rc sk_space_overflow(struct sk_local *l, uint32_t proc, uint64_t len, sk_off *off, struct sk_err *err) SK_MUST_USE;
 bool sk_space_get(struct sk_local *l, struct sk_req *q); /* true: some of its objects are on disk, it waits for them now */
-/* Replies now or later, with [off, +len) or [off, +min), or an error. */
-void sk_space_lease(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t len, uint64_t min);
+/* Replies now or later, with [off, +len) or [off, +min), or an error. graph 0: the worker's, else an extent of that. */
+void sk_space_lease(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t graph, uint64_t len, uint64_t min);
 void sk_space_give_back(struct sk_local *l);          /* disk of what was freed in the overflow */
 bool sk_space_hope(struct sk_local *l, uint64_t len); /* the store is full: may it have room for len soon? */
 void sk_space_worker_gone(struct sk_local *l, struct sk_lworker *w);

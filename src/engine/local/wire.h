@@ -14,7 +14,7 @@
 #define SK_CLAIMS 2048u          /* claim words of a worker, used round robin */
 #define SK_ACTOR_DEPTH_MAX 1024u /* calls on the worker of an actor; at most half of the claims */
 #define SK_CTL_MAGIC 0x4c544b53u
-#define SK_CTL_VERSION 5u
+#define SK_CTL_VERSION 6u
 #define SK_LEASE_CHUNK (4u << 20) /* a worker leases store memory in pieces of this size and cuts small values from it */
 
 /* ---- control segment ------------------------------------------------------------------------------------------------------- */
@@ -81,46 +81,50 @@ static inline void *sk_slot_up(struct sk_slot *s) { return (uint8_t *)(s + 1) + 
 /* ---- messages: wire format (base/wire.h), first field u32 type ----------------------------------------------------------------- */
 
 /* Workers to the driver: each has its function in messages.c, on_<kind>. */
-#define SK_MESSAGES_UP(X)                                                            \
-    X(HELLO)     /* ready */                                                         \
-    X(DONE)      /* tid, attempt, status, run_ns, note, returns */                   \
-    X(YIELD)     /* tid, attempt, index, note, value */                              \
-    X(RETURNED)  /* tid: not started, take it back (the worker waits in get) */      \
-    X(SUBMIT)    /* base id, req or 0, most pending calls, spec */                   \
-    X(ACTOR)     /* base id, req or 0, options, spec of the constructor */           \
-    X(PUT)       /* oid, value */                                                    \
-    X(REF)       /* oid, n (negative: release) */                                    \
-    X(GET)       /* req, n, oids */                                                  \
-    X(WAIT)      /* req, want, n, oids */                                            \
-    X(TIMEOUT)   /* req: the worker gave up waiting */                               \
-    X(LEASE)     /* req, len, least that will do */                                  \
-    X(GIVE)      /* off, len: unused lease */                                        \
-    X(PIN)       /* oid: of an argument that is kept */                              \
-    X(UNPIN)     /* off */                                                           \
-    X(DEFINE)    /* fid, name, def */                                                \
-    X(SHAPE)     /* req, amounts */                                                  \
-    X(RESIDX)    /* req, name */                                                     \
-    X(NEXT)      /* req, tid: next yield of a stream */                              \
-    X(PEEK)      /* req, tid: until there is a next yield, which stays */            \
-    X(DROP)      /* tid */                                                           \
-    X(CANCEL)    /* tid, force */                                                    \
-    X(KILL)      /* aid, no_restart */                                               \
-    X(NODES)     /* req */                                                           \
-    X(BIGUP)     /* off, len: the message lies in the sender's lease */              \
-    X(BIGFREE)   /* off: a SK_M_BIG was copied */                                    \
-    X(FIND)      /* req, space, name: of an actor */                                 \
-    X(NAMES)     /* req: of all actors */                                            \
-    X(DEFENV)    /* req, bytes */                                                    \
-    X(GROUP)     /* base id, req, strategy, n, name, space, amounts of n bundles */  \
-    X(UNGROUP)   /* req, id */                                                       \
-    X(GROUPS)    /* req */                                                           \
-    X(STATE)     /* req, what */                                                     \
-    X(MORE)      /* req, sk_amounts */                                               \
-    X(MOREREAD)  /* req, number */                                                   \
-    X(LEAVE)     /* the actor of this process ends */                                \
-    X(STREAMEND) /* oid, tid, kind: an object that exists when the task has ended */ \
-    X(WATCH)     /* req, oid or 0, tid: answered by FIRED */                         \
-    X(UNWATCH)   /* req: no answer is wanted any more */
+#define SK_MESSAGES_UP(X)                                                             \
+    X(HELLO)      /* ready */                                                         \
+    X(DONE)       /* tid, attempt, status, run_ns, note, returns */                   \
+    X(YIELD)      /* tid, attempt, index, note, value */                              \
+    X(RETURNED)   /* tid: not started, take it back (the worker waits in get) */      \
+    X(SUBMIT)     /* base id, req or 0, most pending calls, spec */                   \
+    X(ACTOR)      /* base id, req or 0, options, spec of the constructor */           \
+    X(PUT)        /* oid, value */                                                    \
+    X(REF)        /* oid, n (negative: release) */                                    \
+    X(GET)        /* req, n, oids */                                                  \
+    X(WAIT)       /* req, want, n, oids */                                            \
+    X(TIMEOUT)    /* req: the worker gave up waiting */                               \
+    X(LEASE)      /* req, len, least that will do */                                  \
+    X(GIVE)       /* off, len: unused lease */                                        \
+    X(EXTENT)     /* req, graph, len */                                               \
+    X(GRAPHOPEN)  /* req */                                                           \
+    X(GRAPHCLOSE) /* graph */                                                         \
+    X(EXTENTFREE) /* graph, off */                                                    \
+    X(PIN)        /* oid: of an argument that is kept */                              \
+    X(UNPIN)      /* off */                                                           \
+    X(DEFINE)     /* fid, name, def */                                                \
+    X(SHAPE)      /* req, amounts */                                                  \
+    X(RESIDX)     /* req, name */                                                     \
+    X(NEXT)       /* req, tid: next yield of a stream */                              \
+    X(PEEK)       /* req, tid: until there is a next yield, which stays */            \
+    X(DROP)       /* tid */                                                           \
+    X(CANCEL)     /* tid, force */                                                    \
+    X(KILL)       /* aid, no_restart */                                               \
+    X(NODES)      /* req */                                                           \
+    X(BIGUP)      /* off, len: the message lies in the sender's lease */              \
+    X(BIGFREE)    /* off: a SK_M_BIG was copied */                                    \
+    X(FIND)       /* req, space, name: of an actor */                                 \
+    X(NAMES)      /* req: of all actors */                                            \
+    X(DEFENV)     /* req, bytes */                                                    \
+    X(GROUP)      /* base id, req, strategy, n, name, space, amounts of n bundles */  \
+    X(UNGROUP)    /* req, id */                                                       \
+    X(GROUPS)     /* req */                                                           \
+    X(STATE)      /* req, what */                                                     \
+    X(MORE)       /* req, sk_amounts */                                               \
+    X(MOREREAD)   /* req, number */                                                   \
+    X(LEAVE)      /* the actor of this process ends */                                \
+    X(STREAMEND)  /* oid, tid, kind: an object that exists when the task has ended */ \
+    X(WATCH)      /* req, oid or 0, tid: answered by FIRED */                         \
+    X(UNWATCH)    /* req: no answer is wanted any more */
 
 /* The driver to a worker: each has its function in line.c, on_<kind>. */
 #define SK_MESSAGES_DOWN(X)                                   \

@@ -289,12 +289,14 @@ void sk_client_serve(struct sk_client *c) {
             pthread_mutex_lock(&c->mu);
             continue;
         }
+        c->n_on_bell++;
         pthread_mutex_unlock(&c->mu);
         if (c->runner->block_begin) c->runner->block_begin(c->runner->ctx);
         int64_t until = c->lease_len ? sk_now_ns() + IDLE_NS : c->used ? sk_now_ns() + TRIM_NS : INT64_MAX;
         sk_rc rc = sk_bell_wait(&c->slot->bell, seen, SPIN_NS, until);
         if (c->runner->block_end) c->runner->block_end(c->runner->ctx);
         pthread_mutex_lock(&c->mu);
+        c->n_on_bell--;
         if (rc == SK_ETIMEOUT && c->lease_len) {
             sk_client_idle(c);
             sk_client_ring(c, false);

@@ -7,6 +7,7 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "base/vec.h"
+#include "engine/channels.h"
 #include "engine/local/wire.h"
 #include "engine/worker.h"
 #include "store/store.h"
@@ -52,6 +53,7 @@ struct sk_client {
     _Atomic uint32_t n_waiting; /* threads asleep on the bell */
     pthread_cond_t cond;        /* where those sleep for whom a reader thread reads the ring */
     bool has_reader;
+    uint32_t n_on_bell;      /* threads in a wait on the bell, or about to; a bell has one sleeper: the reader begins when there is none */
     struct sk_list running;  /* sk_running */
     struct sk_group *groups; /* of the actor; NULL: one call at a time */
     uint32_t n_groups;
@@ -92,7 +94,7 @@ void sk_client_send(struct sk_client *c, const void *msg, size_t len, bool wake)
 sk_rc sk_client_try_send(struct sk_client *c, const void *msg, size_t len, struct sk_err *err) SK_MUST_USE;
 void sk_client_ring(struct sk_client *c, bool lazy);                          /* wake the driver; lazy: not if it looks by itself soon */
 bool sk_client_read(struct sk_client *c, bool in_wait, struct sk_msg **task); /* locked; one message; false: none. *task: a call to run */
-void sk_client_sleep(struct sk_client *c, uint32_t seen, int64_t spin_ns, int64_t deadline); /* not locked */
+void sk_client_sleep(struct sk_client *c, uint32_t seen, int64_t spin_ns, int64_t deadline); /* locked; not while it sleeps */
 sk_rc sk_client_value(struct sk_client *c, const struct sk_payload *p, struct sk_val *v, const void **bytes,
                       struct sk_err *err); /* store or inline */
 void sk_client_unwanted(struct sk_client *c,
@@ -114,6 +116,9 @@ void sk_client_buf_abort(struct sk_engine *e, struct sk_buf *b);
 
 /* client.c */
 extern const struct sk_engine sk_client_engine; /* the calls of a worker: what its `base` begins as */
+
+/* client_graph.c */
+extern const struct sk_channels_ops sk_client_channels;
 
 /* worker_task.c */
 struct wtask {                /* a task under way */

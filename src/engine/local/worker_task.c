@@ -176,9 +176,7 @@ static sk_rc w_yield(struct sk_task *task, const struct sk_payload *p, struct sk
             sk_client_wait(c, sk_now_ns() + SK_SEC);
             continue;
         }
-        pthread_mutex_unlock(&c->mu);
         sk_client_sleep(c, seen, SPIN_NS, INT64_MAX);
-        pthread_mutex_lock(&c->mu);
     }
     pthread_mutex_unlock(&c->mu);
     if (began && c->runner->block_end) c->runner->block_end(c->runner->ctx);

@@ -1,0 +1,68 @@
+/* client_graph.c - a worker's side of channels.h: memory of compiled graphs, which the driver gives out, for it is theirs also when this process dies. */
+#include "base/mem.h"
+#include "engine/local/worker_int.h"
+
+static struct sk_client *client_of(struct sk_engine *e) { return sk_container_of(e, struct sk_client, base); }
+
+static uint8_t *c_memory(struct sk_engine *e, uint64_t *size) {
+    const struct sk_client *c = client_of(e);
+    *size = c->data_seg.size + c->data_seg.tail;
+    return c->data_seg.base;
+}
+
+/* By threads of graphs, beside the one that runs tasks: from now on one thread reads the ring for all. */
+static sk_rc has_reader(struct sk_client *c, struct sk_err *err) {
+    pthread_mutex_lock(&c->mu);
+    sk_rc rc = sk_client_start_reader(c, err);
+    pthread_mutex_unlock(&c->mu);
+    return rc;
+}
+
+static sk_rc c_graph_open(struct sk_engine *e, uint64_t *graph, struct sk_err *err) {
+    struct {
+        uint32_t type, pad;
+        uint64_t req;
+    } q = {SK_M_GRAPHOPEN, 0, 0};
+    return sk_client_ask_number(client_of(e), &q, sizeof q, REQ_AT, graph, err);
+}
+
+static sk_rc c_graph_alloc(struct sk_engine *e, uint64_t graph, uint64_t len, sk_off *off, uint64_t *cap, struct sk_err *err) {
+    struct sk_client *c = client_of(e);
+    struct {
+        uint32_t type, pad;
+        uint64_t req, graph, len;
+    } q = {SK_M_EXTENT, 0, 0, graph, len};
+    SK_TRY(has_reader(c, err));
+    struct sk_msg *m = sk_client_answer(c, sk_client_ask(c, &q, sizeof q, REQ_AT), INT64_MAX);
+    struct sk_rd r;
+    sk_rc rc = sk_client_answer_rc(m, &r, err);
+    if (rc == SK_OK) *off = sk_rd_u64(&r), *cap = sk_rd_u64(&r);
+    SK_DCHECK(rc != SK_OK || (*cap >= len && *off + *cap <= c->data_seg.size + c->data_seg.tail));
+    sk_free(m);
+    return rc;
+}
+
+static void say(struct sk_engine *e, uint32_t type, uint64_t graph, uint64_t off) {
+    struct sk_client *c = client_of(e);
+    struct {
+        uint32_t type, pad;
+        uint64_t graph, off;
+    } m = {type, 0, graph, off};
+    pthread_mutex_lock(&c->mu);
+    sk_client_send(c, &m, sizeof m, false);
+    pthread_mutex_unlock(&c->mu);
+}
+
+static void c_graph_free(struct sk_engine *e, uint64_t graph, sk_off off) { say(e, SK_M_EXTENTFREE, graph, off); }
+static void c_graph_close(struct sk_engine *e, uint64_t graph) { say(e, SK_M_GRAPHCLOSE, graph, 0); }
+static uint32_t c_graphs_living(struct sk_engine *e) {
+    (void)e;
+    return 0;
+}
+
+const struct sk_channels_ops sk_client_channels = {.memory = c_memory,
+                                                   .open = c_graph_open,
+                                                   .alloc = c_graph_alloc,
+                                                   .free = c_graph_free,
+                                                   .close = c_graph_close,
+                                                   .living = c_graphs_living};
