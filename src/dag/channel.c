@@ -213,6 +213,19 @@ uint64_t sk_chan_written(const void *mem) {
     return sk_load_acq(&c->count);
 }
 
+bool sk_chan_shown(const void *mem, uint64_t except) {
+    const struct sk_chan_shm *c = mem;
+    for (uint32_t r = 0; r < c->n_readers; r++) {
+        uint64_t passed = sk_load_seq(&reader_of(c, r)->passed);
+        for (uint32_t b = 0; b < c->n_bufs && !(except >> r & 1); b++) {
+            uint64_t v = __atomic_load_n(&bufs_of(c)[b].version, __ATOMIC_ACQUIRE);
+            if (!bufs_of(c)[b].cap) break;
+            if (v && v <= passed && sk_load_seq(&reader_of(c, r)->done[b]) < v) return true;
+        }
+    }
+    return false;
+}
+
 static uint64_t least_passed(const struct sk_chan_shm *c) {
     uint64_t least = UINT64_MAX;
     for (uint32_t r = 0; r < c->n_readers; r++) {

@@ -82,6 +82,8 @@ void sk_chan_bury(void *mem, uint32_t end); /* its process is dead, and nobody t
  * died before it woke anybody. */
 void sk_chan_stir(void *mem);
 uint64_t sk_chan_written(const void *mem); /* messages published, ever */
+/* Some reader still looks at a message that it has passed. except: bit r, reader r is dead, and looks at none. */
+bool sk_chan_shown(const void *mem, uint64_t except);
 /* Gives the buffers back; no end is used any more. */
 void sk_chan_free_bufs(void *mem, const struct sk_chan_pool *pool);
 /* True when the structure is consistent, at every moment of every end's life; for kill tests. */

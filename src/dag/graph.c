@@ -1,0 +1,175 @@
+/* graph.c - the head of a graph: a table of offsets, written once before anybody else maps it, but for what a death leaves.
+ *
+ *   head | seats[n_actors] | ids[n_actors] | channels[n_nodes] | gone[n_nodes] | readers[n_nodes][n_actors + 2] | the channels
+ *
+ *  field              | writes                        | reads | order                      | what a crash leaves
+ *  dead, story        | who buries, the first time    | all   | story, then dead: release  | who buries is the driver: nothing is left
+ *  gone[n], bit r     | who buries                    | same  | -                          | -
+ *  seats              | see loop.h
+ *  all else           | sk_dag_create                 | all   | magic last                 | no graph */
+#include "dag/graph.h"
+
+#include <stdio.h>
+
+#include "base/atomic.h"
+#include "base/mem.h"
+
+#define GRAPH_MAGIC 0x4850415247444b53ull /* "SKDGRAPH" */
+
+struct sk_dag_head {
+    uint64_t magic;
+    uint32_t n_actors, n_nodes;
+    _Atomic uint32_t dead; /* 0: nobody, else 1 + index */
+    uint32_t pad;
+    uint64_t seats, ids, channels, gone, readers; /* offsets from here */
+    char story[1024];
+};
+_Static_assert(sizeof(struct sk_dag_head) == 1088, "whole lines");
+
+static void *at(const struct sk_dag_head *h, uint64_t off) { return (uint8_t *)(uintptr_t)h + off; }
+static uint32_t *readers_of(const struct sk_dag_head *h, uint32_t node) {
+    return (uint32_t *)at(h, h->readers) + (size_t)node * (h->n_actors + 2);
+}
+
+/* Offsets of the tables; behind them the channels begin. */
+static struct sk_dag_head layout(const struct sk_dag_shape *s, uint64_t *end) {
+    struct sk_dag_head h = {.n_actors = s->n_actors, .n_nodes = s->n_nodes, .seats = sizeof h};
+    h.ids = h.seats + s->n_actors * sizeof(struct sk_dag_seat);
+    h.channels = h.ids + s->n_actors * sizeof(uint64_t);
+    h.gone = h.channels + s->n_nodes * sizeof(uint64_t);
+    h.readers = h.gone + s->n_nodes * sizeof(uint64_t);
+    *end = SK_ALIGN(h.readers + (uint64_t)s->n_nodes * (s->n_actors + 2) * sizeof(uint32_t), 64);
+    return h;
+}
+
+/* readers: n_nodes * (n_actors + 2), all SK_DAG_NONE before; n: how many each node has. */
+static void number_readers(const struct sk_dag_shape *s, uint32_t *readers, uint32_t *n) {
+    for (uint32_t i = 0; i < s->n_edges; i++) {
+        uint32_t from = s->edges[i].from, to = s->actor[s->edges[i].to];
+        uint32_t *r = &readers[(size_t)from * (s->n_actors + 2) + to];
+        if (!s->edges[i].meets && s->actor[from] != to && *r == SK_DAG_NONE) *r = n[from]++;
+    }
+}
+
+static uint64_t measure(const struct sk_dag_shape *s, const uint32_t *n, uint64_t *channels, struct sk_err *err) {
+    uint64_t len;
+    (void)layout(s, &len);
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        if (!n[i]) continue;
+        uint64_t bytes = sk_chan_bytes(&(struct sk_chan_shape){n[i], s->n_cells, s->n_bufs});
+        if (!bytes) {
+            SK_IGNORE(SK_ERR(err, SK_EINVAL,
+                             "a value of a graph goes to at most %u processes, and %u executions are under way at most, not %u and %u",
+                             SK_CHAN_READERS, SK_CHAN_CELLS, n[i], s->n_cells));
+            return 0;
+        }
+        if (channels) channels[i] = len;
+        len = SK_ALIGN(len + bytes, 64);
+    }
+    return len;
+}
+
+static uint32_t *new_readers(const struct sk_dag_shape *s, uint32_t **n, struct sk_err *err) {
+    size_t ends = (size_t)s->n_nodes * (s->n_actors + 2);
+    uint32_t *readers = sk_alloc(SK_TAG_PLAN, (ends + s->n_nodes + 1) * sizeof *readers);
+    if (!readers) {
+        SK_IGNORE(SK_ERR(err, SK_ENOMEM, "a graph of %u nodes", s->n_nodes));
+        return NULL;
+    }
+    memset(readers, 0xff, ends * sizeof *readers);
+    *n = readers + ends;
+    memset(*n, 0, (s->n_nodes + 1) * sizeof **n);
+    number_readers(s, readers, *n);
+    return readers;
+}
+
+uint64_t sk_dag_bytes(const struct sk_dag_shape *s, struct sk_err *err) {
+    uint32_t *n, *readers = new_readers(s, &n, err);
+    uint64_t bytes = readers ? measure(s, n, NULL, err) : 0;
+    sk_free(readers);
+    return bytes;
+}
+
+sk_rc sk_dag_create(void *mem, const struct sk_dag_shape *s, struct sk_err *err) {
+    uint64_t end;
+    uint32_t *n, *readers = new_readers(s, &n, err);
+    if (!readers) return SK_ENOMEM;
+    struct sk_dag_head *h = mem;
+    *h = layout(s, &end);
+    memset(at(h, h->seats), 0, h->readers - h->seats);
+    memcpy(at(h, h->ids), s->ids, s->n_actors * sizeof *s->ids);
+    memcpy(at(h, h->readers), readers, (size_t)s->n_nodes * (s->n_actors + 2) * sizeof *readers);
+    sk_rc rc = measure(s, n, at(h, h->channels), err) ? SK_OK : SK_EINVAL;
+    for (uint32_t i = 0; rc == SK_OK && i < s->n_nodes; i++)
+        if (n[i]) rc = sk_chan_create(sk_dag_channel(h, i), &(struct sk_chan_shape){n[i], s->n_cells, s->n_bufs}, err);
+    sk_free(readers);
+    if (rc == SK_OK) __atomic_store_n(&h->magic, GRAPH_MAGIC, __ATOMIC_RELEASE);
+    return rc;
+}
+
+void *sk_dag_channel(const struct sk_dag_head *h, uint32_t node) {
+    SK_ASSERT(node < h->n_nodes);
+    uint64_t off = ((const uint64_t *)at(h, h->channels))[node];
+    return off ? at(h, off) : NULL;
+}
+
+uint32_t sk_dag_reader(const struct sk_dag_head *h, uint32_t node, uint32_t actor) {
+    SK_ASSERT(node < h->n_nodes && actor < h->n_actors + 2);
+    return readers_of(h, node)[actor];
+}
+
+struct sk_dag_seat *sk_dag_seat(const struct sk_dag_head *h, uint32_t actor) {
+    SK_ASSERT(actor < h->n_actors);
+    return (struct sk_dag_seat *)at(h, h->seats) + actor;
+}
+
+static bool is_graph(const struct sk_dag_head *h) { return __atomic_load_n(&h->magic, __ATOMIC_ACQUIRE) == GRAPH_MAGIC; }
+
+void sk_dag_close(const struct sk_dag_head *h) {
+    for (uint32_t n = 0; n < h->n_nodes; n++)
+        if (sk_dag_channel(h, n)) sk_chan_close(sk_dag_channel(h, n));
+}
+
+static void reader_gone(struct sk_dag_head *h, uint32_t actor) {
+    for (uint32_t n = 0; n < h->n_nodes; n++) {
+        uint32_t r = readers_of(h, n)[actor];
+        if (r != SK_DAG_NONE) ((uint64_t *)at(h, h->gone))[n] |= UINT64_C(1) << r;
+    }
+}
+
+void sk_dag_bury(void *head, uint64_t id, const char *how) {
+    struct sk_dag_head *h = head;
+    uint32_t i = 0;
+    if (!is_graph(h)) return;
+    while (id && i < h->n_actors && ((const uint64_t *)at(h, h->ids))[i] != id) i++;
+    if (id && i == h->n_actors) return;
+    if (!id) i = h->n_actors;
+    if (sk_load_acq(&h->dead) == 0) {
+        (void)snprintf(h->story, sizeof h->story, "%s", how);
+        sk_store_rel(&h->dead, i + 1);
+    }
+    if (id) {
+        reader_gone(h, i);
+        sk_dag_close(h);
+        sk_dag_seat_leave(sk_dag_seat(h, i), SK_EDEAD, how);
+    } else {
+        reader_gone(h, h->n_actors + 1);
+        sk_dag_close(h);
+    }
+}
+
+uint32_t sk_dag_dead(const struct sk_dag_head *h, const char **how) {
+    uint32_t who = sk_load_acq(&h->dead);
+    *how = h->story;
+    return who ? who - 1 : SK_DAG_NONE;
+}
+
+bool sk_dag_in_use(const void *head) {
+    const struct sk_dag_head *h = head;
+    if (!is_graph(h)) return false;
+    for (uint32_t i = 0; i < h->n_actors; i++)
+        if (sk_load_acq(&sk_dag_seat(h, i)->state) != SK_SEAT_LEFT) return true;
+    for (uint32_t n = 0; n < h->n_nodes; n++)
+        if (sk_dag_channel(h, n) && sk_chan_shown(sk_dag_channel(h, n), ((const uint64_t *)at(h, h->gone))[n])) return true;
+    return false;
+}

@@ -1,0 +1,38 @@
+/* graph.h - a compiled graph in shared memory: a seat for each actor's loop, the channel of each node that needs one, who reads which, and how it ended.
+ *
+ * It lies in one piece at `head`; buffers are elsewhere. So whoever maps it (the driver, whoever owns the graph) can bury an actor, close it, and tell whether
+ * anybody looks at it still. Actors are numbered as in the schedule: n_actors of them, then who submits (n_actors) and who gets results (n_actors + 1). */
+#ifndef SK_DAG_GRAPH_H
+#define SK_DAG_GRAPH_H
+
+#include "dag/channel.h"
+#include "dag/loop.h"
+
+#define SK_DAG_NONE UINT32_MAX
+
+struct sk_dag_head;
+struct sk_dag_shape {
+    uint32_t n_actors, n_nodes, n_edges;
+    const uint32_t *actor; /* of each node */
+    const struct sk_dag_edge *edges;
+    const uint64_t *ids;      /* of each actor */
+    uint32_t n_cells, n_bufs; /* of each channel */
+};
+/* Bytes of a graph; 0: SK_EINVAL in *err, a value goes to too many actors or a number is out of range; or SK_ENOMEM. */
+uint64_t sk_dag_bytes(const struct sk_dag_shape *s, struct sk_err *err);
+sk_rc sk_dag_create(void *mem, const struct sk_dag_shape *s, struct sk_err *err) SK_MUST_USE; /* mem is aligned to 64 */
+
+void *sk_dag_channel(const struct sk_dag_head *h, uint32_t node); /* NULL: its value stays in its actor */
+/* The number of `actor`'s end of that channel as a reader; SK_DAG_NONE: it has none. */
+uint32_t sk_dag_reader(const struct sk_dag_head *h, uint32_t node, uint32_t actor);
+struct sk_dag_seat *sk_dag_seat(const struct sk_dag_head *h, uint32_t actor);
+
+void sk_dag_close(const struct sk_dag_head *h); /* all channels: every wait ends with SK_ECLOSED */
+/* A process of the actor with that id has ended, and nobody takes its place: the graph is closed. id 0: who owned the graph has. From anywhere that maps it; one at a
+ * time. Nothing happens before the graph was created. */
+void sk_dag_bury(void *head, uint64_t id, const char *how);
+/* Who died first: index of an actor, n_actors: the owner; SK_DAG_NONE: nobody. *how stays as long as the graph. */
+uint32_t sk_dag_dead(const struct sk_dag_head *h, const char **how);
+bool sk_dag_in_use(const void *head); /* a loop runs in it, or may begin to; or somebody still looks at a message */
+
+#endif
