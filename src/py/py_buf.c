@@ -23,6 +23,11 @@ PyObject *py_buf_new(struct py_state *st, const uint8_t *p, size_t n, PyObject *
 PyObject *py_buf_of_view(struct py_state *st, const struct sk_view *v, struct py_keep *k) {
     struct buf *b = (struct buf *)(void *)py_buf_new(st, v->data, v->len, NULL);
     if (!b) return NULL;
+    if (k->owner) {
+        b->base = Py_NewRef(k->owner);
+        k->taken = true;
+        return (PyObject *)b;
+    }
     b->view = k->task ? sk_task_keep_arg(k->task, k->arg) : *v;
     b->base = NULL;
     k->taken = true;

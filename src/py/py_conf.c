@@ -1,6 +1,8 @@
 /* py_conf.c - init(dict): the configuration as sk_engine_conf. Defaults are skate/config.py's and the engine's, none are here. */
 #include <pthread.h>
 
+#include "dag/graph.h"
+#include "engine/channels.h"
 #include "py/py_fields.h"
 
 /* A caller that waits for room in the store lets Ctrl-C in. Its thread has a thread state: it dropped the GIL before. */
@@ -13,6 +15,9 @@ static bool interrupted(void *ctx) {
 }
 
 /* A worker has made an actor that asks the driver for something: the hook hears of it on a thread of its own, for nothing may wait for the GIL here. */
+static void bury(void *head, sk_aid a, const char *how) { sk_dag_bury(head, a.v, how); }
+static const struct sk_graph_hooks graph_hooks = {.bury = bury, .in_use = sk_dag_in_use};
+
 struct named {
     PyObject *hook;
     char *name; /* in `space` */
@@ -146,7 +151,8 @@ static void numbers(struct sk_engine_conf *c, const struct given *g) {
 
 int py_conf_read(struct py_conf *k, struct py_state *st, PyObject *dict) {
     struct given g;
-    *k = (struct py_conf){.c = {.runner = &st->runner, .interrupted = interrupted, .named = named, .named_ctx = st}};
+    *k =
+        (struct py_conf){.c = {.runner = &st->runner, .interrupted = interrupted, .named = named, .named_ctx = st, .graphs = &graph_hooks}};
     if (py_fields_pick(&fields, dict, &g) < 0) return -1;
     k->cls = sk_engine_find(g.guest ? "guest" : g.engine ? g.engine : "local");
     if (!k->cls) {

@@ -5,6 +5,7 @@
 _Thread_local struct sk_task *py_task_now;
 _Thread_local bool py_closing;
 _Thread_local uint64_t py_exiting;
+_Thread_local const struct py_at *py_at_now;
 
 struct sk_task *py_current_task(void) { return py_task_now ? py_task_now : py_async_task(); }
 
@@ -15,6 +16,7 @@ static struct sk_task *inside(const char *what) {
 
 static PyObject *m_current_task(PyObject *module SK_UNUSED, PyObject *unused SK_UNUSED) {
     const struct sk_task *t = py_current_task();
+    if (!t && py_at_now) return Py_BuildValue("(iKsi)", 0, (unsigned long long)py_at_now->actor, py_at_now->name, 0);
     if (!t) Py_RETURN_NONE;
     return Py_BuildValue("(KKsI)", (unsigned long long)t->id.v, (unsigned long long)t->actor.v, t->name, (unsigned)t->attempt);
 }
@@ -98,7 +100,8 @@ static PyObject *m_actor_exit(PyObject *module, PyObject *unused SK_UNUSED) {
         py_exiting = t->id.v;
         Py_RETURN_NONE;
     }
-    if (t || !py_async_serves() || !st->engine->actors) return PyErr_Format(PyExc_TypeError, "exit_actor: this process runs no actor");
+    if (t || (!py_async_serves() && !py_at_now) || !st->engine->actors)
+        return PyErr_Format(PyExc_TypeError, "exit_actor: this process runs no actor");
     sk_rc rc = st->engine->actors->leave(st->engine, &err); /* in a coroutine that outlived the call that started it */
     if (rc != SK_OK) return py_raise(st, rc, &err);
     Py_RETURN_NONE;
@@ -107,6 +110,7 @@ static PyObject *m_actor_exit(PyObject *module, PyObject *unused SK_UNUSED) {
 static PyObject *m_current_function(PyObject *module, PyObject *unused SK_UNUSED) {
     struct py_state *st = PyModule_GetState(module);
     const struct sk_task *t = py_current_task();
+    if (!t && py_at_now) return Py_BuildValue("(OO)", Py_TYPE(py_at_now->self), py_at_now->method);
     const struct py_fn *f = t ? sk_map_get(&st->fns, t->fn.v) : NULL;
     if (!f || !f->callable) Py_RETURN_NONE;
     PyObject *self = t->actor.v && !t->is_actor_init ? sk_map_get(&st->actors, t->actor.v) : NULL;

@@ -67,7 +67,8 @@ static int to_buf(struct py_state *st, struct py_enc *e, const struct part *part
     if (py_gone(st, st->gen)) return -1; /* by code in the value */
     e->gen = st->gen;
     PY_DROP(st)
-    rc = st->engine->ops->buf_alloc(st->engine, e->n, &e->buf, &err);
+    if (SK_UNLIKELY(e->into != NULL)) rc = e->into->rc = e->into->room(e->into, e->n, &e->buf.data, &err);
+    else rc = st->engine->ops->buf_alloc(st->engine, e->n, &e->buf, &err);
     if (rc == SK_OK && e->n > PY_BIG_COPY)
         for (uint32_t i = 0; i < n_parts; i++) py_copy(st, st->engine, e->buf.data + parts[i].at, parts[i].p, parts[i].n);
     PY_TAKE(st)
@@ -81,7 +82,8 @@ static int to_buf(struct py_state *st, struct py_enc *e, const struct part *part
         size_t end = parts[i - 1].at + parts[i - 1].n;
         memset(e->buf.data + end, 0, parts[i].at - end);
     }
-    e->has_buf = true;
+    e->has_buf = !e->into;
+    e->is_there = e->into != NULL;
     return 0;
 }
 
@@ -180,7 +182,7 @@ static int enc_pickle(struct py_state *st, PyObject *v, struct py_enc *e, struct
 
 static int encode(struct py_state *st, PyObject *v, struct py_enc *e, struct py_collector *c) {
     e->x = NULL;
-    e->has_buf = false;
+    e->has_buf = e->is_there = false;
     if (v == Py_None || PyBool_Check(v)) {
         e->kind = v == Py_None ? PY_NONE : v == Py_True ? PY_TRUE : PY_FALSE;
         e->p = "";
@@ -223,7 +225,17 @@ static int encode(struct py_state *st, PyObject *v, struct py_enc *e, struct py_
 }
 
 int py_encode(struct py_state *st, PyObject *v, struct py_enc *e, struct py_collector *c) {
+    e->into = NULL;
     int r = encode(st, v, e, c);
+    if (SK_UNLIKELY(r < 0)) py_enc_done(st, e);
+    return r;
+}
+
+int py_encode_into(struct py_state *st, PyObject *v, struct py_enc *e, struct py_collector *c, struct py_into *in) {
+    e->into = in;
+    in->rc = SK_OK;
+    int r = encode(st, v, e, c);
+    if (r == 0 && !e->is_there) r = to_buf(st, e, &(struct part){e->p, e->n, 0}, 1);
     if (SK_UNLIKELY(r < 0)) py_enc_done(st, e);
     return r;
 }

@@ -78,6 +78,8 @@ struct py_state {
     PyObject *module;
     PyTypeObject *room_type, *own_type;
     uint32_t n_rooms; /* living: while there is none no array is looked at */
+    PyTypeObject *message_type, *graph_type;
+    PyThread_type_lock turn; /* of the actor of this process; NULL: no graph's loop runs methods beside its calls */
     PyTypeObject *ref_type, *gen_type, *buf_type, *template_type, *token_type, *blockout_type, *work_type, *join_type, *plan_type,
         *exec_type, *front_iter_type, *rows_type, *memory_type;
     struct py_ref *free_refs;
@@ -220,7 +222,11 @@ void py_collector_free(struct py_collector *c);
 const sk_oid *py_collector_ids(struct py_collector *c, uint32_t from); /* the collector's until its next change; NULL with MemoryError */
 
 /* ---- py_encode.c: values in */
-struct py_encx; /* what a value with several parts needs */
+struct py_encx;                                                                     /* what a value with several parts needs */
+struct py_into {                                                                    /* other memory for values than that of the engine */
+    sk_rc (*room)(struct py_into *in, size_t n, uint8_t **out, struct sk_err *err); /* without the GIL */
+    sk_rc rc;                                                                       /* what it said, when encoding fails */
+};
 struct py_enc {
     uint32_t kind;
     const void *p; /* the bytes when they are in one piece and not in buf */
@@ -229,10 +235,13 @@ struct py_enc {
     struct py_encx *x;
     struct sk_buf buf; /* has_buf: the value is there, in the engine `gen` */
     uint32_t gen;
-    bool has_buf;
+    bool has_buf, is_there; /* is_there: it lies in memory of `into` */
+    struct py_into *into;   /* or NULL */
 };
 /* Encodes `v`, borrowing from it: v must live until py_enc_done. Values over SK_INLINE_MAX go into a buffer of the engine. */
 int py_encode(struct py_state *st, PyObject *v, struct py_enc *e, struct py_collector *c);
+/* The same into memory of `in`, small ones too. */
+int py_encode_into(struct py_state *st, PyObject *v, struct py_enc *e, struct py_collector *c, struct py_into *in);
 /* The value as a payload (buf is taken by the call that gets it: then call py_enc_taken) that contains what c collected from `from` on (c: NULL,
  * nothing). -1 with MemoryError: e is done. */
 int py_enc_payload(struct py_state *st, struct py_enc *e, struct py_collector *c, uint32_t from, struct sk_payload *out);
@@ -276,6 +285,7 @@ PyObject *py_loads(struct py_state *st, PyObject *data, PyObject *buffers); /* b
 /* ---- py_decode.c: values out */
 struct py_keep {          /* how to keep a view for longer than the call */
     struct sk_task *task; /* NULL: the view itself is given */
+    PyObject *owner;      /* not NULL: keeps the bytes; nothing is taken */
     uint32_t arg;
     bool taken;
 };
@@ -361,6 +371,12 @@ extern PyMethodDef py_serve_methods[];
 
 /* ---- py_state.c */
 extern PyMethodDef py_state_methods[];
+
+/* ---- py_graph.c, py_loop.c, py_message.c: compiled graphs */
+int py_graph_types(PyObject *module, struct py_state *st);
+extern PyMethodDef py_loop_methods[];
+bool py_turn_take(struct py_state *st); /* of a method, where a graph's loop may run another one; to be let go if true */
+void py_turn_let_go(struct py_state *st);
 
 /* ---- py_stack.c */
 extern PyMethodDef py_stack_methods[];

@@ -203,7 +203,7 @@ sk_rc py_fail(struct py_state *st, struct sk_task *t, uint32_t kind, const void 
 }
 
 /* sys.exit() in user code is meant for the process: what it ran ends as after any other death of a worker, with the exit code in the message. */
-static void leave_by_exit(PyObject *e) {
+void py_leave_by_exit(PyObject *e) {
     PyObject *m = PyImport_ImportModule("skate._hooks"), *r = m ? PyObject_CallMethod(m, "leave_by_exit", "O", e) : NULL;
     if (!r) PyErr_Print();
     Py_XDECREF(r);
@@ -219,7 +219,7 @@ sk_rc py_fail_with_exception(struct py_state *st, struct sk_task *t, struct sk_e
     PyErr_NormalizeException(&type, &value, &tb);
     if (tb) PyException_SetTraceback(value, tb);
     bool whole_program = !st->worker && PyErr_GivenExceptionMatches(type, PyExc_KeyboardInterrupt);
-    if (st->worker && !t->is_async && py_exiting != t->id.v && PyErr_GivenExceptionMatches(type, PyExc_SystemExit)) leave_by_exit(value);
+    if (st->worker && !t->is_async && py_exiting != t->id.v && PyErr_GivenExceptionMatches(type, PyExc_SystemExit)) py_leave_by_exit(value);
     const struct py_fn *f = sk_map_get(&st->fns, t->fn.v);
     if (f && f->retry_on && !PyErr_GivenExceptionMatches(type, f->retry_on)) sk_task_end_flags(t, SK_END_FINAL);
     PyObject *bytes = error_bytes(st, t, value);

@@ -44,7 +44,7 @@ static int decode_args(struct py_state *st, struct sk_task *t, uint32_t from, Py
 }
 
 /* The method of the class, whatever the instance has under that name. args[0] is self. */
-static PyObject *call_method(PyObject *self, PyObject *name, PyObject **args, size_t n_pos, PyObject *kwnames) {
+PyObject *py_call_method(PyObject *self, PyObject *name, PyObject **args, size_t n_pos, PyObject *kwnames) {
     PyObject *d = _PyType_Lookup(Py_TYPE(self), name), *r;
     if (SK_UNLIKELY(!d)) return PyObject_VectorcallMethod(name, args, n_pos + 1, kwnames); /* of __getattr__, or none */
     Py_INCREF(d);
@@ -71,7 +71,7 @@ static PyObject *call(struct py_state *st, struct sk_task *t, PyObject *target, 
         }
         args[0] = self; /* borrowed: the slot before the arguments */
         Py_INCREF(self);
-        r = PyUnicode_CheckExact(target) ? call_method(self, target, args, n_pos, kwnames)
+        r = PyUnicode_CheckExact(target) ? py_call_method(self, target, args, n_pos, kwnames)
                                          : PyObject_Vectorcall(target, args, n_pos + 1, kwnames);
         Py_DECREF(self);
     } else {
@@ -148,7 +148,9 @@ static sk_rc r_run(void *ctx, struct sk_task *t, struct sk_err *err) {
     if (SK_UNLIKELY(t->need && t->need->env)) py_home.env = t->need->env;
     if (SK_UNLIKELY(t->gpus != gpus_now)) show_gpus(state_of(ctx), t);
     py_title_set(t->name, t->is_actor_init ? ".__init__" : "");
+    bool turn = SK_UNLIKELY(state_of(ctx)->turn != NULL) && t->actor.v && py_turn_take(state_of(ctx));
     sk_rc rc = run(state_of(ctx), t, err);
+    if (turn) py_turn_let_go(state_of(ctx));
     if (SK_UNLIKELY(state_of(ctx)->stray)) py_end_stray(state_of(ctx), t);
     SK_DCHECK(!PyErr_Occurred() && py_task_now == t);
     py_task_now = outer;

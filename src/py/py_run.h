@@ -9,6 +9,15 @@ extern _Thread_local bool py_closing; /* the task that this thread runs has give
 extern _Thread_local struct sk_task *py_task_now; /* what this thread runs; a coroutine's is py_current_task() */
 extern _Thread_local uint64_t py_exiting;         /* the task of this thread that called exit_actor() */
 
+extern _Thread_local const struct py_at {
+    uint64_t actor;
+    const char *name;
+    PyObject *self, *method;
+} *py_at_now; /* what a graph's loop calls on this thread, which is no task; or NULL */
+
+/* ---- py_run.c */
+PyObject *py_call_method(PyObject *self, PyObject *name, PyObject **args, size_t n_pos, PyObject *kwnames);
+
 /* ---- py_fn.c */
 struct py_fn { /* a definition, its callable once it was needed */
     sk_fid id;
@@ -38,6 +47,8 @@ sk_rc py_fail(struct py_state *st, struct sk_task *t, uint32_t kind, const void 
 sk_rc py_fail_with_exception(struct py_state *st, struct sk_task *t, struct sk_err *err);
 /* This process was forked by the task that runs in it, which came back in it, or raised. */
 void py_end_stray(const struct py_state *st, const struct sk_task *t) __attribute__((noreturn));
+
+void py_leave_by_exit(PyObject *e); /* SystemExit: the process ends; does not return */
 
 /* ---- py_async.c */
 sk_rc py_async_start(struct py_state *st, struct sk_task *t, PyObject *coro, bool *failed);

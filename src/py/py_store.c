@@ -130,6 +130,28 @@ out:
     return list;
 }
 
+/* What is no ObjectRef and has a value all the same: a result of a compiled graph. */
+static PyObject *get_other(PyObject *o, PyObject *timeout) {
+    PyObject *get = PyObject_GetAttrString((PyObject *)Py_TYPE(o), "__skate_get__");
+    if (!get) {
+        PyErr_Clear();
+        return PyErr_Format(PyExc_ValueError, "get: takes an ObjectRef or a list of them, not %R", Py_TYPE(o));
+    }
+    PyObject *v = timeout ? PyObject_CallFunctionObjArgs(get, o, timeout, NULL) : PyObject_CallOneArg(get, o);
+    Py_DECREF(get);
+    return v;
+}
+
+static PyObject *get_others(PyObject *seq, PyObject *timeout) {
+    PyObject *list = PyList_New(0);
+    for (Py_ssize_t i = 0; list && i < PySequence_Fast_GET_SIZE(seq); i++) {
+        PyObject *v = get_other(PySequence_Fast_GET_ITEM(seq, i), timeout);
+        if (!v || PyList_Append(list, v) < 0) Py_CLEAR(list);
+        Py_XDECREF(v);
+    }
+    return list;
+}
+
 static PyObject *m_get(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
     struct py_state *st = PyModule_GetState(module);
     PyObject *timeout = n > 1 ? args[1] : NULL;
@@ -150,9 +172,13 @@ static PyObject *m_get(PyObject *module, PyObject *const *args, Py_ssize_t n, Py
         if (!py_ref_alive(st, o) || get_views(st, &id, 1, deadline, &v) < 0) return NULL;
         return value_of(st, st->gen, &v);
     }
-    if (PyList_Check(o) || PyTuple_Check(o)) return get_many(st, o, deadline);
+    if (PyList_Check(o) || PyTuple_Check(o)) {
+        PyObject *first = PySequence_Fast_GET_SIZE(o) ? PySequence_Fast_GET_ITEM(o, 0) : NULL;
+        bool other = first && !py_ref_check(st, first) && PyObject_HasAttrString((PyObject *)Py_TYPE(first), "__skate_get__");
+        return SK_UNLIKELY(other) ? get_others(o, timeout) : get_many(st, o, deadline);
+    }
     if (Py_TYPE(o) == st->gen_type) return Py_NewRef(o); /* as in Ray: a generator stands for itself */
-    return PyErr_Format(PyExc_ValueError, "get: takes an ObjectRef or a list of them, not %R", Py_TYPE(o));
+    return get_other(o, timeout);
 }
 
 /* [(True, value) or (False, exception)] of refs that are ready: one engine call for all, and nobody's failure is another one's. */
