@@ -2,7 +2,9 @@
 
 from skate import _lazy
 from skate.dag.class_node import ClassMethodNode, ClassNode
+from skate.dag.compiled_dag_node import CompiledDAG
 from skate.dag.constants import BIND_INDEX_KEY, IS_CLASS_METHOD_OUTPUT_KEY, PARENT_CLASS_NODE_KEY, PREV_CLASS_METHOD_CALL_KEY
+from skate.dag.context import DAGContext
 from skate.dag.dag_node import DAGNode
 from skate.dag.function_node import FunctionNode
 from skate.dag.input_node import DAGInputData, InputAttributeNode, InputNode
@@ -10,12 +12,14 @@ from skate.dag.output_node import MultiOutputNode
 from skate.dag.vis_utils import plot
 
 __all__ = [
+    "DAGContext",
     "BIND_INDEX_KEY",
     "IS_CLASS_METHOD_OUTPUT_KEY",
     "PARENT_CLASS_NODE_KEY",
     "PREV_CLASS_METHOD_CALL_KEY",
     "ClassMethodNode",
     "ClassNode",
+    "CompiledDAG",
     "DAGInputData",
     "DAGNode",
     "FunctionNode",

@@ -12,6 +12,10 @@ from skate.dag.py_obj_scanner import find, replace
 
 _numbers = itertools.count()
 
+TYPE_CHECKING = False  # typing is slow to import
+if TYPE_CHECKING:
+    from typing import Any
+
 
 def check_arguments(function, skip, args, kwargs, what):
     """TypeError when arguments do not fit a function; skip: so many leading parameters (self) are given elsewhere. None: nothing is known of it."""
@@ -38,6 +42,7 @@ class DAGNode(DAGNodeBase):
     """
 
     is_input = False
+    _compiler: "Any" = None  # the class of compiled graphs, which it leaves here
 
     def __init__(self, args, kwargs, options, other_args_to_resolve):
         self._bound_args = args
@@ -57,6 +62,10 @@ class DAGNode(DAGNodeBase):
         before += other_args_to_resolve.values()
         self._upstream = list({id(n): n for n in before if isinstance(n, DAGNode)}.values())
         self._order = None
+        self._compiled = False
+        self._source = next((n if n.is_input else n._source for n in self._upstream if n.is_input or n._source), None)
+        if self._source is not None:
+            self._source._bound.append(self)
 
     # ---- what a node is
 
@@ -156,11 +165,44 @@ class DAGNode(DAGNodeBase):
         """The value of this node. values: those of the nodes before it, a _Values; args and kwargs: of execute()."""
         raise NotImplementedError
 
-    def experimental_compile(self, *args, **kwargs):
-        """Not there yet: a graph that runs over channels of shared memory."""
-        raise NotImplementedError(
-            "experimental_compile: compiled graphs are planned (docs/design/graphs.md); execute() of the graph itself gives the same values"
+    def experimental_compile(
+        self,
+        _submit_timeout=None,
+        _buffer_size_bytes=None,
+        enable_asyncio=False,
+        _max_inflight_executions=None,
+        _max_buffered_results=None,
+        _overlap_gpu_communication=None,
+        _default_communicator="create",
+    ):
+        """A graph that ends here, whose values go through shared memory: each execution costs microseconds (docs/design/graphs.md).
+
+        Args:
+            _submit_timeout: Seconds that execute() waits for room; -1: as long as it takes; None: DAGContext's.
+            _buffer_size_bytes: Without effect: buffers grow with the messages.
+            enable_asyncio: For execute_async() instead of execute().
+            _max_inflight_executions: Executions that may be under way before results are taken; None: DAGContext's.
+            _max_buffered_results: Results that may wait to be taken; None: DAGContext's.
+            _overlap_gpu_communication: Actors take what comes from elsewhere before it is needed.
+            _default_communicator: Of collective operations that name none.
+
+        Returns:
+            The CompiledDAG: execute(), execute_async(), teardown().
+
+        Raises:
+            ValueError: It was compiled already, or cannot be compiled.
+            NotImplementedError: A node is a task, and not a method of an actor.
+        """
+        if self._compiled:
+            raise ValueError(
+                "It is not allowed to call `experimental_compile` on the same DAG object multiple times no matter whether `teardown` is called or not. "
+                "Please reuse the existing compiled DAG or create a new one."
+            )
+        compiled = self._compiler(
+            self, _submit_timeout, enable_asyncio, _max_inflight_executions, _max_buffered_results, _overlap_gpu_communication
         )
+        self._compiled = True
+        return compiled
 
     # ---- other walks over a graph
 

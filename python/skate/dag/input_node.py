@@ -28,6 +28,7 @@ class InputNode(DAGNode):
         if args or kwargs:
             raise ValueError("InputNode should not take any args or kwargs.")
         self.input_attribute_nodes, self.input_type = {}, input_type
+        self._bound = []  # all nodes that come from it
         super().__init__((), {}, {}, {})
 
     def __enter__(self):

@@ -231,7 +231,7 @@ def test_what_is_wrong_is_said(ray):
         Log.bind().put.remote()
     with pytest.raises(ValueError, match="Invalid option keyword"):
         Log.bind().put.options(num_cpu=1)
-    with pytest.raises(NotImplementedError, match="planned"):
+    with pytest.raises(NotImplementedError, match="only support actor method"):
         graph.experimental_compile()
 
 

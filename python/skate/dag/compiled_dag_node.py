@@ -1,0 +1,511 @@
+"""CompiledDAG: a graph of actors' methods whose values go through shared memory. Here a graph becomes numbers for C (src/py/py_graph.c), and results are kept for who
+has not taken them; channels, schedules and loops are C's."""
+
+import collections
+import logging
+import threading
+import time
+import uuid
+import weakref
+
+from skate import _skate, exceptions
+from skate.dag.class_node import ClassMethodNode, ClassNode
+from skate.dag.compiled_dag_ref import CompiledDAGFuture, CompiledDAGRef
+from skate.dag.compiled_plain import Plain
+from skate.dag.compiled_vis import visualize
+from skate.dag.constants import PARENT_CLASS_NODE_KEY
+from skate.dag.context import DAGContext
+from skate.dag.dag_node import DAGNode
+from skate.dag.function_node import FunctionNode
+from skate.dag.input_node import InputAttributeNode, InputNode
+from skate.dag.output_node import MultiOutputNode
+from skate.dag.py_obj_scanner import find
+
+logger = logging.getLogger(__name__)
+
+TYPE_CHECKING = False  # typing is slow to import
+if TYPE_CHECKING:
+    from typing import Any
+
+NO_NODE = 0xFFFFFFFF
+MANY = 512  # results that may be kept by each reader, beyond those under way, before the writer waits for one
+_living = weakref.WeakValueDictionary()
+
+
+class Failed:
+    """An exception that is the result of an execution."""
+
+    def __init__(self, error):
+        self.error = error
+
+
+def begin(instance, plan):
+    """In the actor's process: its part of a graph runs on a thread of its own."""
+    if _skate.graph_begin(plan):
+        threading.Thread(target=_skate.graph_run, args=(instance, plan), daemon=True, name="skate-graph").start()
+
+
+class _Numbers:
+    """A graph in numbers: nodes in the order of bind(), the actor of each, edges, and what each node computes."""
+
+    def __init__(self, root):
+        self.order = root._ordered()
+        self.of = {id(n): i for i, n in enumerate(self.order)}
+        self.actors, self.tokens, self.index = [], [], {}
+        self.nodes, self.edges, self.calls = [], [], collections.defaultdict(list)
+        for node in self.order:
+            self.nodes.append(None)
+            if isinstance(node, ClassMethodNode):
+                self.nodes[-1] = self._actor_of(node)
+        n = len(self.actors)
+        for i, node in enumerate(self.order):
+            if isinstance(node, ClassMethodNode):
+                self._method(i, node)
+            else:
+                self.nodes[i] = n + 1 if isinstance(node, MultiOutputNode) else n
+        self.outputs = list(root._bound_args) if isinstance(root, MultiOutputNode) else [root]
+        if not isinstance(root, MultiOutputNode):
+            self.nodes.append(n + 1)
+        self.edges += [(self.of[id(o)], len(self.nodes) - 1) for o in self.outputs]
+        self.inputs = [(i, self.order[i]) for i in sorted({a for a, _ in self.edges if self.nodes[a] == n})]
+
+    def _actor_of(self, node):
+        handle = node._bound_other_args_to_resolve[PARENT_CLASS_NODE_KEY]
+        token = handle._token
+        if token.id not in self.index:
+            self.index[token.id] = len(self.actors)
+            self.actors.append(handle)
+            self.tokens.append(token)
+        return self.index[token.id]
+
+    def _method(self, i, node):
+        if node.is_class_method_output:
+            call = self.of[id(node._bound_args[0])]
+            self.edges.append((call, i))
+            self.calls[self.nodes[i]].append((i, None, node.get_method_name(), (), (), None, 1, call, node._bound_args[1]))
+            return
+        args, consts = [], []
+        for arg in node._bound_args:
+            if id(arg) in self.of:
+                self.edges.append((self.of[id(arg)], i))
+                args.append(self.of[id(arg)])
+            else:
+                consts.append(arg)
+                args.append(-len(consts))
+        kwargs = node._bound_kwargs
+        name = node._method_name
+        target = getattr(node, "_function", None) or name
+        shown = f"{self.actors[self.nodes[i]]._cls_name}.{name}"
+        row = (i, target, shown, tuple(args), (*consts, *kwargs.values()), tuple(kwargs) or None, node.num_returns, NO_NODE, 0)
+        self.calls[self.nodes[i]].append(row)
+
+
+def _check(root):
+    """What cannot be compiled, in Ray's words."""
+    order = root._ordered()
+    source = next((n for n in order if n.is_input), None)
+    if any(isinstance(n, ClassNode) for n in order):
+        raise ValueError("Compiled DAGs can only bind methods to an actor that is already created with Actor.remote()")
+    for n in order:
+        if isinstance(n, FunctionNode):
+            raise NotImplementedError("Compiled DAGs currently only support actor method nodes")
+        if not isinstance(n, InputNode | InputAttributeNode | MultiOutputNode | ClassMethodNode):
+            raise ValueError(f"Found unsupported node of type {type(n)}")
+        for arg in n._bound_args if not isinstance(n, MultiOutputNode) else ():
+            inside = [] if any(arg is up for up in n._upstream) else find(arg)
+            if inside:
+                raise ValueError(
+                    f"Found {len(inside)} DAGNodes from the arg {arg} in {n}. Please ensure that the argument is a single DAGNode and that a DAGNode is "
+                    "not allowed to be placed inside any type of container."
+                )
+        if any(find(v) for v in n._bound_kwargs.values()):
+            raise ValueError("Compiled DAG currently does not support binding to other DAG nodes as kwargs")
+    for n in order if source is None else ():
+        if isinstance(n, ClassMethodNode) and not n._upstream:
+            raise ValueError(f"No InputNode found in the DAG: when traversing upwards, no upstream node was found for {n}.")
+    if source is None:
+        raise ValueError(f"No InputNode found in the DAG: when traversing upwards, no upstream node was found for {root}.")
+    for n in order:
+        if isinstance(n, ClassMethodNode) and not any(u in order for u in n._upstream):
+            raise ValueError(
+                f"Compiled DAGs require each task to take a ray.dag.InputNode or at least one other DAGNode as an input. Invalid task node:\n{n}\n"
+                "Please bind the task to proper DAG nodes."
+            )
+    _check_input(order, source)
+    _check_others(root, order, source)
+
+
+def _check_input(order, source):
+    used = [n for n in order if isinstance(n, InputAttributeNode)]
+    direct = any(any(u is source for u in n._upstream) for n in order if not isinstance(n, InputAttributeNode))
+    if used and direct:
+        raise ValueError("All tasks must either use InputNode() directly, or they must index to specific args or kwargs.")
+    given = source.input_attribute_nodes
+    unused = [k for k in given if not any(n is given[k] for n in used)]
+    if unused:
+        raise ValueError(
+            f"Compiled Graph expects input to be accessed using all of attributes {', '.join(map(str, given))}, but {', '.join(map(str, unused))} "
+            f"{'is' if len(unused) == 1 else 'are'} unused. Ensure all input attributes are used and contribute to the computation of the Compiled Graph output."
+        )
+
+
+def _check_others(root, order, source):
+    """Nodes that come from the same input and are no part of the graph."""
+    bound = [n for n in source._bound if not isinstance(n, InputAttributeNode)]
+    other = next((n for n in bound if n is not root and n._compiled), None)
+    if other is not None:
+        raise ValueError(f"The DAG was compiled more than once. The following two nodes call `experimental_compile`: {other} and {root}")
+    fed = {id(u) for n in bound for u in n._upstream}
+    leaves = [n for n in bound if isinstance(n, ClassMethodNode) and id(n) not in fed and n is not root]
+    if leaves:
+        raise ValueError(
+            "Compiled DAG doesn't support leaf nodes, i.e., nodes that don't have downstream nodes and are not output nodes. There are "
+            f"{len(leaves)} leaf nodes in the DAG. Please add the outputs of {[n.get_method_name() for n in leaves]} to the the MultiOutputNode."
+        )
+
+
+class CompiledDAG:
+    """A compiled graph. Made by node.experimental_compile().
+
+    Args:
+        root: The node that the graph ends with.
+        submit_timeout: Seconds that execute() waits for room; -1: as long as it takes; None: DAGContext's.
+        enable_asyncio: execute_async() instead of execute().
+        max_inflight_executions: Executions that may be under way; None: DAGContext's.
+        max_buffered_results: Results that may wait to be taken; None: DAGContext's.
+        overlap: Actors take what comes from elsewhere before it is needed; None: DAGContext's.
+
+    Raises:
+        ValueError, NotImplementedError: The graph cannot be compiled.
+        ActorDiedError: One of its actors is dead.
+    """
+
+    def __init__(
+        self, root, submit_timeout=None, enable_asyncio=False, max_inflight_executions=None, max_buffered_results=None, overlap=None
+    ):
+        ctx = DAGContext.get_current()
+        self._id = uuid.uuid4().hex
+        self._is_teardown = False
+        self._graph: Any = None  # a _skate.Graph, or a Plain; None: torn down
+        _check(root)
+        self._root, self._enable_asyncio = root, enable_asyncio
+        self._submit_timeout = ctx.submit_timeout if submit_timeout is None else submit_timeout
+        self._get_timeout = ctx.get_timeout
+        self._max_inflight_executions = max_inflight_executions or ctx.max_inflight_executions
+        self._max_buffered_results = max_buffered_results or ctx.max_buffered_results
+        self._overlap = ctx.overlap_gpu_communication if overlap is None else overlap
+        self._execution_index = self._max_finished_execution_index = -1
+        self._result_buffer = collections.defaultdict(dict)  # execution -> {output: value or Failed}
+        self._got_ref_idxs, self._destructed_ref_idxs = {}, {}  # execution -> {outputs}; None: all of them
+        self._lock, self._pool = threading.RLock(), None
+        self._read_lock = threading.Lock()  # one thread reads
+        numbers = _Numbers(root)
+        self._actors, self._returns_list = numbers.actors, isinstance(root, MultiOutputNode)
+        nodes = [i for i, _ in numbers.edges[-len(numbers.outputs) :]]  # an output may stand twice
+        distinct = sorted(set(nodes))
+        self._place = [distinct.index(n) for n in nodes]
+        self._take_input(numbers)
+        self._start(numbers, distinct)
+
+    def _take_input(self, numbers):
+        keys = [n._key if isinstance(n, InputAttributeNode) else None for _, n in numbers.inputs]
+        self._keys, self._direct = keys, keys == [None]
+        self._n_args = 1 if self._direct else max((k + 1 for k in keys if isinstance(k, int)), default=0)
+        self._kwargs = tuple(k for k in keys if isinstance(k, str))
+
+    def _start(self, numbers, outputs):
+        if not _skate.Graph.possible():
+            self._graph = Plain(numbers, outputs)
+            return
+        cells = self._max_inflight_executions + 1
+        self._graph = _skate.Graph(
+            actors=numbers.tokens,
+            nodes=numbers.nodes,
+            edges=numbers.edges,
+            outputs=outputs,
+            cells=min(cells, 1024),
+            buffers=min(cells + MANY, 1024),
+            overlap=self._overlap,
+        )
+        _living[self._id] = self
+        began = []
+        try:
+            for i, actor in enumerate(self._actors):
+                began.append(actor.__ray_call__.remote(begin, (*self._graph.plan(i), numbers.calls[i])))
+            _skate.get(began)
+        except BaseException:
+            for i in range(len(began), len(self._actors)):
+                self._graph.skip(i)
+            self.teardown()
+            raise
+
+    # ---- what it is
+
+    @property
+    def is_teardown(self):
+        """It was torn down."""
+        return self._is_teardown
+
+    def get_id(self):
+        """A name of it."""
+        return self._id
+
+    def __str__(self):
+        return f"CompiledDAG({self._id})"
+
+    def __reduce__(self):
+        raise ValueError("CompiledDAG cannot be pickled: a compiled graph is executed where it was compiled.")
+
+    def visualize(self, filename="compiled_graph", format="png", view=False, channel_details=False):
+        """Draws the graph, or gives it as text.
+
+        Args:
+            filename: Where to, without the ending.
+            format: Of graphviz ("png", "pdf" ...); "ascii": only text.
+            view: Opens what was drawn.
+            channel_details: The transport of each edge.
+
+        Returns:
+            The text: graphviz's language, or the picture in characters.
+        """
+        return visualize(self, filename, format, view, channel_details)
+
+    # ---- executing it
+
+    def _values(self, args, kwargs):
+        if len(args) != self._n_args:
+            raise ValueError(f"dag.execute() or dag.execute_async() must be called with {self._n_args} positional args, got {len(args)}")
+        for k in self._kwargs:
+            if k not in kwargs:
+                raise ValueError(f"dag.execute() or dag.execute_async() must be called with kwarg `{k}`")
+        return tuple(args[k] if isinstance(k, int) else kwargs[k] for k in self._keys)
+
+    def _submit(self, args, kwargs):
+        if self._is_teardown:
+            raise self._over()
+        values = args if self._direct and len(args) == 1 else self._values(args, kwargs)
+        if self._execution_index - self._max_finished_execution_index >= self._max_inflight_executions:
+            self._make_room()
+        try:
+            self._graph.write(values, self._submit_timeout)
+        except exceptions.RayChannelTimeoutError as e:
+            raise exceptions.RayChannelTimeoutError(
+                "If the execution is expected to take a long time, increase RAY_CGRAPH_submit_timeout which is currently "
+                f"{self._submit_timeout} seconds. Otherwise, this may indicate that execution is hanging. ({e})"
+            ) from None
+        except exceptions.RayChannelError:
+            raise self._over() from None
+        self._execution_index += 1
+        return self._execution_index
+
+    def _make_room(self):
+        """Results of which nobody wants anything, and that are there, are let go."""
+        self._release()
+        under_way = self._execution_index - self._max_finished_execution_index
+        if under_way >= self._max_inflight_executions:
+            raise exceptions.RayCgraphCapacityExceeded(
+                f"The compiled graph can't have more than {self._max_inflight_executions} in-flight executions, and you currently have {under_way} "
+                "in-flight executions. Retrieve an output using ray.get before submitting more requests or increase `_max_inflight_executions`. "
+                "`dag.experimental_compile(_max_inflight_executions=...)`"
+            )
+
+    def execute(self, *args, **kwargs):
+        """Begins an execution.
+
+        Args:
+            args: What the InputNode stands for; input[0], input[1].
+            kwargs: input.name.
+
+        Returns:
+            A CompiledDAGRef; of a graph that ends with MultiOutputNode a list of them.
+
+        Raises:
+            ValueError: Arguments do not fit; the graph is for execute_async().
+            RayCgraphCapacityExceeded: Too many executions are under way: get some results.
+            RayChannelTimeoutError: There was no room in time.
+            RayChannelError: It was torn down.
+            ActorDiedError: An actor of it died.
+        """
+        if self._enable_asyncio:
+            raise ValueError("Use execute_async if enable_asyncio=True")
+        index = self._submit(args, kwargs)
+        if not self._returns_list:
+            return CompiledDAGRef(self, index)
+        return [CompiledDAGRef(self, index, i) for i in range(len(self._place))]
+
+    async def execute_async(self, *args, **kwargs):
+        """The same in an event loop: a CompiledDAGFuture, or a list of them, to be awaited."""
+        if not self._enable_asyncio:
+            raise ValueError("Use execute if enable_asyncio=False")
+        index = self._submit(args, kwargs)
+        if not self._returns_list:
+            return CompiledDAGFuture(self, index)
+        return [CompiledDAGFuture(self, index, i) for i in range(len(self._place))]
+
+    # ---- results
+
+    def _over(self):
+        """The exception for who asks for something of a graph that has ended."""
+        if self._is_teardown:
+            return exceptions.RayChannelError("Channel closed.")
+        dead, broke = self._graph.dead, self._graph.broke
+        if dead is not None:
+            actor = self._actors[dead[0]]
+            return exceptions.ActorDiedError(
+                f"The actor died unexpectedly before finishing this task.\n\tclass_name: {actor._cls_name}\n\tactor_id: {actor._actor_id.hex()}\n"
+                f"{dead[1]}"
+            )
+        if broke is not None:
+            return exceptions.RayChannelError(f"Channel closed. The loop of {self._actors[broke[0]]._cls_name} ended: {broke[2]}")
+        return exceptions.RayChannelError("Channel closed.")
+
+    def _execute_until(self, index, timeout=None):
+        """Reads results until those of execution `index` are there."""
+        timeout = self._get_timeout if timeout is None else timeout
+        with self._read_lock:
+            self._read_until(index, timeout)
+
+    def _read_until(self, index, timeout):
+        deadline = None
+        while self._max_finished_execution_index < index:
+            graph = self._graph
+            if graph is None:
+                raise self._over()
+            if len(self._result_buffer) >= self._max_buffered_results:
+                raise exceptions.RayCgraphCapacityExceeded(
+                    f"The compiled graph can't have more than {self._max_buffered_results} buffered results, and you currently have "
+                    f"{len(self._result_buffer)} buffered results. Call `ray.get()` on CompiledDAGRef's (or await on CompiledDAGFuture's) to retrieve "
+                    "results, or increase `_max_buffered_results` if buffering is desired, note that this will increase driver memory usage."
+                )
+            try:
+                values, failed = graph.read(timeout)
+            except exceptions.RayChannelTimeoutError:
+                raise exceptions.RayChannelTimeoutError(
+                    f"If the execution is expected to take a long time, increase RAY_CGRAPH_get_timeout which is currently {self._get_timeout} "
+                    "seconds. Otherwise, this may indicate that the execution is hanging."
+                ) from None
+            except exceptions.RayChannelError:
+                raise self._over() from None
+            self._note(values, failed)
+            if self._max_finished_execution_index < index and timeout > 0:  # the time is for all of them
+                now = time.monotonic()
+                deadline = now + timeout if deadline is None else deadline
+                timeout = max(deadline - now, 0)
+
+    def _try_until(self, index):
+        """The same without waiting: whether they are there."""
+        if self._read_lock.acquire(blocking=False):
+            try:
+                while self._max_finished_execution_index < index and self._graph is not None and self._graph.ready():
+                    self._read_until(self._max_finished_execution_index + 1, 0)
+            finally:
+                self._read_lock.release()
+        return self._max_finished_execution_index >= index
+
+    def _note(self, values, failed):
+        with self._lock:
+            index = self._max_finished_execution_index = self._max_finished_execution_index + 1
+            gone = self._destructed_ref_idxs.get(index, ())
+            if None in gone or len(gone) == len(self._place):
+                self._destructed_ref_idxs.pop(index)
+                return
+            self._result_buffer[index] = {
+                i: Failed(values[p]) if failed[p] else values[p] for i, p in enumerate(self._place) if i not in gone
+            }
+
+    def _take(self, index, output):
+        with self._lock:
+            kept = self._result_buffer[index]
+            value = kept.pop(output or 0)
+            self._got_ref_idxs.setdefault(index, set()).add(output)
+            self._done_with(index)
+        if type(value) is Failed:
+            raise value.error
+        return value
+
+    def _delete_execution_results(self, index, output):
+        """Of a result that nobody will take."""
+        with self._lock:
+            self._destructed_ref_idxs.setdefault(index, set()).add(output)
+            if index in self._result_buffer:
+                self._result_buffer[index].pop(output or 0, None)
+            self._done_with(index)
+
+    def _done_with(self, index):
+        got, gone = self._got_ref_idxs.get(index, set()), self._destructed_ref_idxs.get(index, set())
+        if index <= self._max_finished_execution_index and (None in got or None in gone or len(got | gone) == len(self._place)):
+            for table in (self._result_buffer, self._got_ref_idxs, self._destructed_ref_idxs):
+                table.pop(index, None)
+        self._release()
+
+    def _release(self):
+        """Executions of which nobody wants anything are read, as far as they are there."""
+        if not self._read_lock.acquire(blocking=False):
+            return  # who reads does it
+        try:
+            self._read_unwanted()
+        finally:
+            self._read_lock.release()
+
+    def _read_unwanted(self):
+        while self._graph is not None:
+            gone = self._destructed_ref_idxs.get(self._max_finished_execution_index + 1, ())
+            if not (None in gone or len(gone) == len(self._place)) or not self._graph.ready():
+                return
+            try:
+                values, failed = self._graph.read(0)
+            except exceptions.RayChannelError:
+                return  # it has ended, which whoever asks for a result is told
+            self._note(values, failed)
+
+    def _reader(self):
+        """The thread that waits for results where an event loop must not."""
+        if self._pool is None:
+            from concurrent.futures import ThreadPoolExecutor
+
+            self._pool = ThreadPoolExecutor(1, "skate-graph")
+        return self._pool
+
+    # ---- its end
+
+    def teardown(self, kill_actors=False):
+        """Ends it: waits in it end, its actors go on as ordinary actors. Waits for methods that run, DAGContext.teardown_timeout at most.
+
+        Args:
+            kill_actors: They are killed, too.
+        """
+        if self._is_teardown or self._graph is None:
+            return
+        self._is_teardown = True
+        timeout = DAGContext.get_current().teardown_timeout
+        self._graph.close()
+        if not self._graph.join(timeout):
+            logger.warning(
+                "Compiled DAG: an actor is still running %ss after teardown(). %s",
+                timeout,
+                "Force-killing actors." if kill_actors else "Call teardown with kill_actors=True if force kill is desired.",
+            )
+        for actor in self._actors if kill_actors else ():
+            _skate.actor_kill(actor._token, True)
+        with self._lock:
+            self._result_buffer.clear()
+        self._graph = None  # its memory goes now, or when nobody shows a message any more
+        if self._pool is not None:
+            self._pool.shutdown(wait=False)
+
+
+DAGNode._compiler = CompiledDAG  # a node knows nothing of what it becomes
+
+
+def build_compiled_dag_from_ray_dag(
+    dag,
+    submit_timeout=None,
+    buffer_size_bytes=None,
+    enable_asyncio=False,
+    max_inflight_executions=None,
+    max_buffered_results=None,
+    overlap_gpu_communication=None,
+    default_communicator="create",
+):
+    """node.experimental_compile() with its options by position."""
+    return CompiledDAG(dag, submit_timeout, enable_asyncio, max_inflight_executions, max_buffered_results, overlap_gpu_communication)

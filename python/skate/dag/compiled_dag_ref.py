@@ -1,0 +1,80 @@
+"""The results of an execution of a compiled graph: CompiledDAGRef (get), CompiledDAGFuture (await). Each is taken once."""
+
+
+class _Result:
+    _what = "CompiledDAGRef"
+
+    def __init__(self, dag, execution_index, channel_index=None):
+        self._dag, self._execution_index, self._channel_index = dag, execution_index, channel_index
+        self._taken = False
+
+    def __str__(self):
+        return f"{self._what}({self._dag.get_id()}, execution_index={self._execution_index}, channel_index={self._channel_index})"
+
+    def __copy__(self):
+        raise ValueError(f"{self._what} cannot be copied.")
+
+    def __deepcopy__(self, memo):
+        raise ValueError(f"{self._what} cannot be deep copied.")
+
+    def __reduce__(self):
+        raise ValueError(f"{self._what} cannot be pickled.")
+
+    def __del__(self):
+        if not self._taken and not self._dag.is_teardown:
+            self._dag._delete_execution_results(self._execution_index, self._channel_index)
+
+
+class CompiledDAGRef(_Result):
+    """A result of compiled.execute(): skate.get(ref), once.
+
+    Args:
+        dag: The CompiledDAG.
+        execution_index: Which execution.
+        channel_index: Which of its outputs; None: the one that it has.
+    """
+
+    def get(self, timeout=None):
+        """The value.
+
+        Args:
+            timeout: Seconds; None: DAGContext.get_timeout; -1: as long as it takes.
+
+        Raises:
+            RayChannelTimeoutError: It is not there in time. It may be asked for again.
+            RayChannelError: The graph was torn down.
+            ActorDiedError: An actor of the graph died.
+            ValueError: It was taken already.
+            Exception: What the user's method raised.
+        """
+        if self._taken:
+            raise ValueError("ray.get() can only be called once on a CompiledDAGRef, and it was already called.")
+        dag = self._dag
+        dag._execute_until(self._execution_index, timeout)
+        self._taken = True
+        return dag._take(self._execution_index, self._channel_index)
+
+    __skate_get__ = get  # what skate.get() asks for
+
+
+class CompiledDAGFuture(_Result):
+    """A result of compiled.execute_async(): await it, once.
+
+    Args:
+        dag: The CompiledDAG.
+        execution_index: Which execution.
+        channel_index: Which of its outputs; None: the one that it has.
+    """
+
+    _what = "CompiledDAGFuture"
+
+    def __await__(self):
+        import asyncio
+
+        if self._taken:
+            raise ValueError("CompiledDAGFuture can only be awaited upon once, and it has already been awaited upon.")
+        dag = self._dag
+        if not dag._try_until(self._execution_index):
+            yield from asyncio.wrap_future(dag._reader().submit(dag._execute_until, self._execution_index)).__await__()
+        self._taken = True
+        return dag._take(self._execution_index, self._channel_index)

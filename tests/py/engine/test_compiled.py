@@ -1,0 +1,237 @@
+"""Compiled graphs (skate.dag, experimental_compile), over every engine: values, errors, several graphs on an actor, what is said of wrong graphs, and random graphs beside
+plain calls. Of shared memory and deaths: tests/py/fault/test_graph_deaths.py."""
+
+import asyncio
+import random
+
+import numpy as np
+import pytest
+import skate
+from skate import exceptions
+from skate.dag import DAGContext, InputNode, MultiOutputNode
+
+
+@skate.remote
+class Actor:
+    def __init__(self, first=0):
+        self.i = first
+
+    def echo(self, x):
+        return x
+
+    def inc(self, x):
+        self.i += x
+        return self.i
+
+    def add(self, *values, by=0):
+        return sum(values) + by
+
+    @skate.method(num_returns=2)
+    def two(self, x):
+        return x, -x
+
+    @skate.method(num_returns=2)
+    def three(self, x):
+        return x, x, x
+
+    def fail(self, x):
+        if x % 2:
+            raise KeyError(x)
+        return x
+
+    def about(self):
+        return skate.get_runtime_context().get_actor_id()
+
+    def about_in(self, x):
+        return self.about()
+
+
+@pytest.fixture
+def compile_(ray):
+    made = []
+
+    def make(node, **kw):
+        made.append(node.experimental_compile(**kw))
+        return made[-1]
+
+    yield make
+    for c in made:
+        c.teardown()
+
+
+def test_values(ray, compile_):
+    a, b = Actor.remote(), Actor.remote(10)
+    with InputNode() as x:
+        compiled = compile_(b.echo.bind(a.echo.bind(x)))
+    for v in [0, None, "text", b"bytes", [1, {"k": (2, 3)}], np.arange(5), np.arange(1 << 18), {"a": np.ones((3, 70000)), "b": 2}]:
+        got = ray.get(compiled.execute(v))
+        assert type(got) is type(v) and str(got) == str(v)
+    big = ray.get(compiled.execute(np.arange(1 << 18)))
+    assert not big.flags.writeable and (big == np.arange(1 << 18)).all()
+
+
+def test_parts_of_the_input_several_outputs_and_constants(ray, compile_):
+    a, b = Actor.remote(), Actor.remote()
+    with InputNode() as x:
+        p, q = a.two.bind(x[0])
+        compiled = compile_(MultiOutputNode([b.add.bind(p, x.k, 100, by=1), q, q, a.add.bind(q, q)]))
+    assert ray.get(compiled.execute(3, k=4)) == [108, -3, -3, -6]
+    one, _, three, _ = compiled.execute(5, k=0)
+    assert ray.get(three) == -5 and ray.get(one) == 106
+    with pytest.raises(ValueError, match="once"):
+        ray.get(one)
+    for args, kw in [((), {"k": 1}), ((1, 2), {"k": 1}), ((1,), {})]:
+        with pytest.raises(ValueError, match="must be called with"):
+            compiled.execute(*args, **kw)
+
+
+def test_errors_reach_what_depends_on_them_and_the_graph_lives(ray, compile_):
+    a, b = Actor.remote(), Actor.remote()
+    with InputNode() as x:
+        compiled = compile_(MultiOutputNode([b.add.bind(a.fail.bind(x), 1), b.inc.bind(x)]))
+    for i in range(6):
+        bad, good = compiled.execute(i)
+        if i % 2:
+            with pytest.raises(KeyError) as e:
+                ray.get(bad)
+            assert "raise KeyError(x)" in str(e.value)
+        else:
+            assert ray.get(bad) == i + 1
+        assert ray.get(good) == i * (i + 1) // 2
+    with InputNode() as x:
+        p, q = a.three.bind(x)
+        compiled = compile_(MultiOutputNode([p, q]))
+    for ref in compiled.execute(1):
+        with pytest.raises(ValueError, match="3"):
+            ray.get(ref)
+
+
+def test_several_graphs_and_calls_take_turns(ray, compile_):
+    a = Actor.remote()
+    graphs = []
+    for _ in range(3):
+        with InputNode() as x:
+            graphs.append(compile_(a.inc.bind(a.echo.bind(x))))
+    refs = [g.execute(1) for g in graphs for _ in range(3)]
+    calls = [a.inc.remote(1) for _ in range(5)]
+    values = ray.get(calls) + [ray.get(r) for r in refs]
+    assert len(set(values)) == len(values) and max(values) == ray.get(a.inc.remote(0)) == 5 + 3 * 3
+    with InputNode() as x:
+        compiled = compile_(a.about_in.bind(x))
+    assert ray.get(compiled.execute(0)) == ray.get(a.about.remote())
+
+
+def test_results_wait_to_be_taken(ray, compile_):
+    a = Actor.remote()
+    with InputNode() as x:
+        compiled = compile_(a.echo.bind(x), _max_inflight_executions=4)
+    refs = [compiled.execute(i) for i in range(4)]
+    with pytest.raises(exceptions.RayCgraphCapacityExceeded, match="in-flight"):
+        compiled.execute(4)
+    assert [ray.get(refs[i]) for i in (2, 0, 3, 1)] == [2, 0, 3, 1]
+    del refs
+    ref = compiled.execute(5)
+    del ref
+    assert [ray.get(compiled.execute(i)) for i in range(20)] == list(range(20))
+    with InputNode() as x:
+        compiled = compile_(a.echo.bind(x), _max_buffered_results=1)
+    refs = [compiled.execute(i) for i in range(2)]
+    with pytest.raises(exceptions.RayCgraphCapacityExceeded, match="buffered"):
+        ray.get(refs[1])
+    assert ray.get(refs[0]) == 0 and ray.get(refs[1]) == 1
+
+
+def test_in_an_event_loop(ray, compile_):
+    a, b = Actor.remote(), Actor.remote()
+    with InputNode() as x:
+        compiled = compile_(MultiOutputNode([a.echo.bind(x), b.fail.bind(x)]), enable_asyncio=True)
+
+    async def one(i):
+        good, bad = await compiled.execute_async(i)
+        if i % 2:
+            with pytest.raises(KeyError):
+                await bad
+        else:
+            assert await bad == i
+        return await good
+
+    async def all():
+        return await asyncio.gather(*[one(i) for i in range(8)])
+
+    assert asyncio.run(all()) == list(range(8))
+    with pytest.raises(ValueError, match="execute_async"):
+        compiled.execute(1)
+
+
+def test_the_end(ray):
+    a = Actor.remote()
+    with InputNode() as x:
+        node = a.echo.bind(x)
+    compiled = node.experimental_compile()
+    ref = compiled.execute(1)
+    compiled.teardown()
+    compiled.teardown()
+    with pytest.raises(exceptions.RayChannelError, match="Channel closed"):
+        ray.get(ref)
+    with pytest.raises(exceptions.RayChannelError, match="Channel closed"):
+        compiled.execute(1)
+    with pytest.raises(ValueError, match="multiple times"):
+        node.experimental_compile()
+    assert ray.get(a.echo.remote(3)) == 3
+
+
+def test_what_cannot_be_compiled(ray):
+    a = Actor.remote()
+
+    @ray.remote
+    def task(x):
+        return x
+
+    def refuses(what, match, kind=ValueError):
+        with InputNode() as x:
+            node = what(x)
+        with pytest.raises(kind, match=match):
+            node.experimental_compile()
+
+    refuses(lambda x: a.echo.bind([x]), "container")
+    refuses(lambda x: a.add.bind(1, by=x), "as kwargs")
+    refuses(lambda x: task.bind(x), "actor method", NotImplementedError)
+    refuses(lambda x: a.echo.bind(1), "No InputNode")
+    refuses(lambda x: MultiOutputNode([a.echo.bind(x), a.echo.bind(1)]), "at least one other DAGNode")
+    refuses(lambda x: a.add.bind(x, x[0]), "All tasks must either")
+    refuses(lambda x: (a.echo.bind(x[1]), a.echo.bind(x[0]))[1], "1 is unused")
+    refuses(lambda x: (a.inc.bind(x), a.echo.bind(x))[1], "leaf nodes")
+    refuses(lambda x: Actor.bind().echo.bind(x), "already created")
+
+
+def test_context():
+    assert DAGContext.get_current() is DAGContext.get_current()
+    with pytest.raises(ValueError, match="must be less"):
+        DAGContext(read_iteration_timeout=2, get_timeout=1)
+
+
+def test_random_graphs_beside_plain_calls(ray, compile_):
+    rng = random.Random(7)
+    for _ in range(6):
+        actors = [Actor.remote() for _ in range(rng.randint(1, 3))]
+        with InputNode() as x:
+            nodes = [rng.choice(actors).echo.bind(x)]
+            for _ in range(rng.randint(0, 6)):
+                a = rng.choice(actors)
+                picked = [rng.choice(nodes) for _ in range(rng.randint(1, 3))]
+                nodes.append(rng.choice([lambda a=a, p=picked: a.add.bind(*p, 1), lambda a=a, p=picked: a.fail.bind(p[0])])())
+            used = {id(u) for n in nodes for u in n._upstream}
+            root = MultiOutputNode([n for n in nodes if id(n) not in used])
+        compiled = compile_(root, _overlap_gpu_communication=rng.random() < 0.5)
+        for i in range(4):
+            refs, plain = compiled.execute(i), root.execute(i)
+            for r, p in zip(refs, plain, strict=True):
+                assert outcome(ray, r) == outcome(ray, p)
+        compiled.teardown()
+
+
+def outcome(ray, ref):
+    try:
+        return ray.get(ref)
+    except KeyError as e:
+        return "failed", repr(e.cause)
