@@ -160,7 +160,7 @@ def own(data: Any) -> Any:
     """Bytes of an object (a buffer of what get() gave) as memory that this process may write: pages are copied when they are written."""
 
 def own_pages(data: Any) -> Any: ...  # the same of bytes that lie in the store; None: they do not, or this engine has no store to map once more
-def memory(n: int, /) -> Any: ...  # bytes of this process that may be written, at a page; used again when the last array over them is gone
+def pages(n: int, /) -> Any: ...  # bytes of this process that may be written, at a page; used again when the last array over them is gone
 def rows_begin(window: int, seed: int, epoch: int, start: int, /) -> int: ...  # the first row of the stream that Rows of these needs
 
 class Rows:

@@ -69,7 +69,7 @@ static PyObject *memory_new(struct py_state *st, size_t n) {
     return PyErr_NoMemory();
 }
 
-static PyObject *m_memory(PyObject *module, PyObject *size) {
+static PyObject *m_pages(PyObject *module, PyObject *size) {
     size_t n = PyLong_AsSize_t(size);
     if (PyErr_Occurred()) return NULL;
     return memory_new(PyModule_GetState(module), n);
@@ -369,8 +369,8 @@ int py_rows_types(PyObject *module, struct py_state *st) {
 }
 
 PyMethodDef py_rows_methods[] = {
-    {"memory", m_memory, METH_O,
-     "memory(n_bytes): bytes of this process that may be written, at a page; used again when the last array over them is gone."},
+    {"pages", m_pages, METH_O,
+     "pages(n_bytes): bytes of this process that may be written, at a page; used again when the last array over them is gone."},
     {"rows_begin", m_rows_begin, METH_VARARGS,
      "rows_begin(window, seed, epoch, start): the first row of the stream that Rows of these needs."},
     {NULL, NULL, 0, NULL},

@@ -182,7 +182,7 @@ class Tensors:
     def alloc(self, n: int) -> Any:
         """Memory for a batch; page-locked, torch takes it from its own store of such pages, and gives it to another batch when no copy to a device needs it any more."""
         if not self.pin:
-            memory = _skate.memory(n)
+            memory = _skate.pages(n)
             self.room = self.torch.frombuffer(memory, dtype=self.torch.uint8)
             return memory
         self.room = self.torch.empty(n, dtype=self.torch.uint8, pin_memory=True)
