@@ -609,6 +609,8 @@ class Position:
         runs: Which runs of the Dataset's random operations it is; None: the next ones.
     """
 
+    first = 0  # of a split: the row at which all began
+
     def __init__(self, of: DataIterator, epoch: int, window: int, seed: int, rows: int, runs: list[int] | None):
         self.epoch, self.window, self.seed, self.given, self.done = epoch, window, seed, rows, False
         self.of, self.runs = of, of._runs(runs)

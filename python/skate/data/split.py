@@ -215,19 +215,43 @@ class Splits:
             out.append(self._add(node, Facts(None, self._facts.schema, self._facts.files)))  # type: ignore[attr-defined]
         return out[0], out[1]
 
-    def streaming_split(self, n: int, *, equal: bool = False, locality_hints: list[Any] | None = None) -> list[DataIterator]:
+    def streaming_split(
+        self,
+        n: int,
+        *,
+        equal: bool | Literal["drop", "pad"] = False,
+        locality_hints: list[Any] | None = None,
+        batch_size: int | None = None,
+    ) -> list[DataIterator]:
         """n iterators over one execution, to be used at the same time, in any process; see streaming_split.py.
 
         Args:
             n: How many.
-            equal: All get the same number of rows; up to n - 1 rows are left out.
+            equal: All get the same number of rows, and of batches: True or "drop" leaves up to n - 1 rows out, "pad" (with a batch_size) gives up to n - 1 rows twice.
             locality_hints: One for each (ValueError otherwise); there is one machine, so nothing follows from them.
+            batch_size: Rows are dealt in batches of so many, in turn, and each iterator is asked for batches of as many. Then it has a len(), and a state_dict() that any number
+                of iterators can go on with.
+
+        Raises:
+            ValueError: n, batch_size or locality_hints are wrong, or "pad" comes without a batch_size.
+
+        Example:
+            >>> import skate
+            >>> ds = skate.data.range(10).materialize()
+            >>> [len(it) for it in ds.streaming_split(2, equal="pad", batch_size=3)]
+            [2, 2]
         """
         if not isinstance(n, int) or n < 1:
             raise ValueError(f"streaming_split needs a positive number of splits, not {n!r}")
         if locality_hints is not None and len(locality_hints) != n:
             raise ValueError(f"streaming_split: {len(locality_hints)} locality_hints for {n} splits")
-        return [*_lazy.streaming_split.streaming_split(self, n, equal)]
+        if equal not in (True, False, "drop", "pad"):
+            raise ValueError(f'streaming_split: equal={equal!r}: it is False, True, "drop" or "pad"')
+        if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
+            raise ValueError(f"streaming_split: batch_size={batch_size!r}: a positive int or None")
+        if equal == "pad" and batch_size is None:
+            raise ValueError('streaming_split: equal="pad" fills up the last batches: give it a batch_size')
+        return [*_lazy.streaming_split.streaming_split(self, n, equal, batch_size)]
 
     def zip(self, *other: Dataset) -> Dataset:
         """The rows of several Datasets side by side; all must have as many rows (ValueError when it runs). It

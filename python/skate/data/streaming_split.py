@@ -1,14 +1,17 @@
 """streaming_split: n iterators over one execution, each for another consumer, in any process.
 
 Three parts: a *feeder* thread of the driver runs the Dataset once an epoch and deals its blocks out; a small actor, the *desk* (run/desks.py), holds what was dealt and not yet taken (references,
-at most `held` bytes a consumer); each *SplitIterator* asks the desk for its next block, one ahead. An epoch starts when all iterators have asked for it; which rows an iterator gets
+at most `held` bytes a consumer); each *SplitIterator* asks the desk for its next blocks, one call ahead. An epoch starts when all iterators have asked for it; which rows an iterator gets
 is a function of the data alone. A consumer that stops taking stops the others once its share at the desk is full.
 
 Who leaves: a consumer that closes its iteration, or begins the next epoch, gets nothing more of this one, and the others go on. One whose process ends in the middle of an epoch
 breaks it: all others get an error that says so, at once, and the next epoch is for whoever asks then. The desk ends with its last iterator, the feeder with the desk.
 
-equal=True: every block is cut into n ranges of as many rows (a remainder goes to the next one), so that all get the same number of rows and at most n-1 rows are left out.
-equal=False: each block goes whole to the one with the fewest rows so far.
+Without batch_size and with equal: every block is cut into n ranges of as many rows (a remainder goes to the next one), so that all get the same number of rows and at most n-1 rows are left out.
+Without equal: each block goes whole to the one with the fewest rows so far.
+
+With batch_size=B rows are dealt in steps: iterator 0 gets the first B rows, iterator 1 the next B, ... So behind each step the rows that all have had are the first ones of the Dataset, and one
+number says where all are: state_dict() of any of them, which may be gone on with by another number of iterators.
 """
 
 from __future__ import annotations
@@ -19,9 +22,10 @@ from typing import Any
 
 import skate
 from skate import _lazy, _skate
-from skate.data.iterator import DataIterator
+from skate.data.context import DEFAULT_BATCH_SIZE
+from skate.data.iterator import DataIterator, Position
 from skate.data.read.source import InMemory
-from skate.data.run import errors, feed, remote
+from skate.data.run import errors, feed, position, remote
 from skate.data.run.blocks import fetch
 from skate.data.run.desks import SplitDesk
 from skate.data.run.engine import ensure_engine
@@ -34,8 +38,10 @@ from skate.data.values.unify import Widening
 class SplitIterator(DataIterator):
     """One of the iterators; it can be pickled to the process that uses it."""
 
-    def __init__(self, desk: Any, i: int, n: int, ds: Any, schema: Any, context: Any):
-        self._desk, self._i, self._n, self._base, self._schema, self._context = desk, i, n, ds, schema, context
+    def __init__(self, desk: Any, i: int, deal: feed.Deal, ds: Any, schema: Any, context: Any, rows: int | None, seeded: bool):
+        self._desk, self._i, self._deal, self._base, self._schema, self._context = desk, i, deal, ds, schema, context
+        self._total, self._sure = rows, seeded
+        self._named: tuple[int, int] | None = None  # what the next epoch is
 
     @property
     def _ds(self) -> Any:
@@ -43,7 +49,7 @@ class SplitIterator(DataIterator):
         return self
 
     def __repr__(self) -> str:
-        return f"StreamSplitDataIterator({self._i} of {self._n})"
+        return f"StreamSplitDataIterator({self._i} of {self._deal.n})"
 
     @property
     def context(self) -> Any:
@@ -65,21 +71,112 @@ class SplitIterator(DataIterator):
 
     def world_size(self) -> int:
         """How many iterators there are."""
-        return self._n
+        return self._deal.n
+
+    def __len__(self) -> int:
+        """How many batches this one gets in an epoch: of the batch_size that streaming_split() got.
+
+        Raises:
+            TypeError: streaming_split() got none, or the rows of the Dataset are not known before it runs.
+        """
+        if self._deal.batch is None:
+            raise TypeError("len() of a split counts batches: give streaming_split a batch_size")
+        if self._total is None:
+            raise TypeError(
+                "len(): how many rows this Dataset has is known only when it has run; materialize() it before streaming_split()"
+            )
+        return feed.batches_of(self._total, self._deal, self._i)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def set_epoch(self, epoch: int) -> None:
+        """The number of the epoch that the next iteration is; all iterators have to be told the same. Without it each is the one behind the last.
+
+        Args:
+            epoch: From 0 (ValueError). With a batch_size, random operations draw in it what they draw in run `epoch` of the Dataset, in any process.
+        """
+        if not isinstance(epoch, int) or epoch < 0:
+            raise ValueError(f"set_epoch: the number of an epoch is an int from 0 on, not {epoch!r}")
+        if self._named is None or self._named[0] != epoch:
+            self._named = (epoch, 0)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where all the iterators are, behind the batch that this one gave last. Any number of iterators over the same rows can go on there, each after load_state_dict() of it.
+
+        Raises:
+            ValueError: streaming_split() got no batch_size; this iterator shuffles; a random operation of the Dataset has no seed.
+        """
+        at = self._at
+        if self._deal.batch is None:
+            raise ValueError(
+                "state_dict: give streaming_split a batch_size, then rows are dealt so that one number says where all iterators are"
+            )
+        if not self._sure:
+            raise ValueError(
+                "state_dict: a random operation of this Dataset has no seed, so no other run has the same rows; give it one (random_shuffle(seed=...))"
+            )
+        if at is None:
+            epoch, row = self._named or (0, 0)
+            return {"version": 1, "epoch": epoch, "rows": row}
+        if at.window:
+            raise ValueError(
+                "state_dict: an iterator of a split that shuffles its own rows has no state; shuffle the Dataset before streaming_split()"
+            )
+        if at.done:
+            return {"version": 1, "epoch": at.epoch + 1, "rows": 0}
+        return {"version": 1, "epoch": at.epoch, "rows": at.first + self._deal.n * at.given}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The next iteration goes on where state_dict() was called; all iterators have to be told the same.
+
+        Args:
+            state: What state_dict() of any iterator of a split of the same rows gave; ValueError for others.
+        """
+        if not isinstance(state, dict) or state.get("version") != 1 or not isinstance(state.get("rows"), int) or "window" in state:
+            raise ValueError(f"load_state_dict: this is no state of a streaming_split: {state!r:.200}")
+        if self._deal.batch is None:
+            raise ValueError("load_state_dict: give streaming_split a batch_size")
+        self._named, self._at = (int(state["epoch"]), state["rows"]), None
+
+    def _begin(self, window: int, seed: int | None) -> Position:
+        named = self._named or (0, 0)
+        if seed is None:
+            seed = int.from_bytes(os.urandom(7), "little")
+        self._at = at = Position(self, named[0], window, seed, 0, None)
+        at.first = named[1]
+        return at
+
+    def _batches(self, *args: Any, **more: Any) -> Iterator[Any]:
+        self._check_size(more["batch_size"])
+        return super()._batches(*args, **more)
+
+    def iter_torch_batches(self, **more: Any) -> Iterator[Any]:  # type: ignore[override]
+        """As of DataIterator."""
+        self._check_size(more.get("batch_size", DEFAULT_BATCH_SIZE))
+        return super().iter_torch_batches(**more)
+
+    def _check_size(self, size: Any) -> None:
+        if self._deal.batch not in (None, size):
+            raise ValueError(f"batch_size={size}, but streaming_split deals batches of {self._deal.batch} rows: ask for as many")
 
     def _runs(self, runs: list[int] | None) -> list[int]:
         return []
 
     def _record_batches(self, row: int = 0, live: list[Any] | None = None) -> Iterator[Any]:
         fit = Widening("streaming_split", self._schema.arrow if self._schema is not None else None, sure=False)
-        epoch = skate.get(self._desk.begin.remote(self._i, os.getpid()))
+        at, named, self._named = self._at, self._named, None
+        epoch, number = skate.get(self._desk.begin.remote(self._i, os.getpid(), named))
+        if at is not None:
+            at.epoch = number
         at_end = False
         try:
             coming = self._desk.next.remote(self._i, epoch)
             block: Any
             while isinstance(block := skate.get(coming), tuple):
                 coming = self._desk.next.remote(self._i, epoch)
-                yield fit(fetch(block))
+                for b in block:
+                    yield fit(fetch(b))
             at_end = True
             error = skate.get(block[0])
             if error is not None:
@@ -92,19 +189,22 @@ class SplitIterator(DataIterator):
         schema = self._schema
         if schema is None and self._base is not None:
             schema = self._base.schema(fetch_if_missing=False)
-        return SplitIterator, (self._desk, self._i, self._n, None, schema, self._context)
+        return SplitIterator, (self._desk, self._i, self._deal, None, schema, self._context, self._total, self._sure)
 
 
-def streaming_split(ds: Any, n: int, equal: bool) -> list[SplitIterator]:
+def streaming_split(ds: Any, n: int, equal: bool | str, batch_size: int | None = None) -> list[SplitIterator]:
     """The iterators; see the head of the file."""
     ensure_engine(ds._node)
     if _skate.engine() == "inline":
         raise NotImplementedError(
             "streaming_split: its iterators are used at the same time, and SKATE_ENGINE=inline runs one task at a time; use Dataset.split() there"
         )
+    deal = feed.Deal(n, equal if isinstance(equal, str) else "drop" if equal else "", batch_size)
     desk = skate.remote(num_cpus=0)(SplitDesk).remote(n, held_bytes(ds.context, n))
     if _skate.in_worker():
-        remote.feed(ds, desk, n, equal)
+        remote.feed(ds, desk, deal)
     else:
-        feed.start(ds, desk, n, equal)
-    return [SplitIterator(desk, i, n, ds, None, ds.context) for i in range(n)]
+        feed.start(ds, desk, deal)
+    blocks = ds._node.blocks
+    rows = sum(b[2] for b in blocks) if blocks is not None else ds._facts.rows
+    return [SplitIterator(desk, i, deal, ds, None, ds.context, rows, position.seeded(ds._node)) for i in range(n)]

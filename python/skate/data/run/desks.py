@@ -11,6 +11,7 @@ from skate.data.run.turns import Turns
 ANSWER_S = 60.0  # the driver has so long to say that it works for a desk
 LOOK_S = 5.0  # calls of a feeder end after so long, that the desk may end between two of them
 WARN_S = 30.0
+AT_ONCE = 64  # blocks that an iterator gets for one call, at most
 
 
 class RunDesk:
@@ -105,8 +106,12 @@ class SplitDesk:
 
     def __init__(self, n: int, held: int):
         self.n, self.held, self.turns = n, held, Turns()
-        self.epoch = -1  # the one that is dealt, or was last
+        self.epoch = -1  # the one that is dealt, or was last; by the order in which they begin
         self.asked = [-1] * n  # the newest epoch that each iterator has asked for
+        self.named: list[Any] = [
+            None
+        ] * n  # what it said the next one is: (number, first row); None: the one behind the last, from its beginning
+        self.number, self.row = -1, 0  # of that epoch: as the consumers count, and its first row
         self.out = [True] * n  # takes no more of it
         self.queues: list[deque[Any]] = [deque() for _ in range(n)]
         self.bytes = [0] * n
@@ -124,9 +129,17 @@ class SplitDesk:
         if self.schema_wanted:
             self.schema_wanted = False
             return "schema"
+        said = {x for x in self.named if x is not None}
+        if len(said) > 1:
+            each = ", ".join(f"{i}: {'the next one' if x is None else f'epoch {x[0]} from row {x[1]:,}'}" for i, x in enumerate(self.named))
+            await self._break(
+                f"streaming_split: its iterators are to begin different epochs ({each}); tell all the same by set_epoch() and load_state_dict()"
+            )
+            return None
+        self.number, self.row = said.pop() if said else (self.number + 1, 0)
         self.epoch, self.end_of, self.out = min(self.asked), None, [False] * self.n
         await self.turns.changed()
-        return self.epoch
+        return self.epoch, self.number, self.row
 
     def _over(self, epoch: int) -> bool:
         """Nobody takes more of it."""
@@ -157,11 +170,11 @@ class SplitDesk:
 
     # ---- for the iterators
 
-    async def begin(self, i: int, pid: int) -> int:
-        """Waits until all have asked for their next epoch; its number."""
+    async def begin(self, i: int, pid: int, named: Any = None) -> tuple[int, int]:
+        """Waits until all have asked for their next epoch; (which of the desk's it is, its number). named: (number, first row) of it, if this iterator has been told."""
         want, breaks = self.asked[i] + 1, self.breaks
         self._leave(i)
-        self.asked[i] = want
+        self.asked[i], self.named[i] = want, named
         self.turns.watch(i, pid, lambda: self._died(i, pid))
         await self.turns.changed()
         while not await self.turns.until(lambda: self.epoch >= want or self.breaks != breaks, WARN_S):
@@ -175,10 +188,10 @@ class SplitDesk:
             )
         if self.breaks != breaks:
             raise RuntimeError(self.why)
-        return want
+        return want, self.number
 
     async def next(self, i: int, epoch: int) -> Any:
-        """Its next block; at the end [reference to an exception, or None]."""
+        """Its next blocks, a tuple; at the end [reference to an exception, or None]."""
         await self.turns.until(
             lambda: self.queues[i] or self.end_of is not None or epoch <= self.broken or self.asked[i] != epoch or self.out[i]
         )
@@ -189,10 +202,13 @@ class SplitDesk:
                 f"streaming_split: iterator {i} is at epoch {self.asked[i]}, this use of it began epoch {epoch}; use each iterator once at a time"
             )
         if self.queues[i]:
-            block = self.queues[i].popleft()
-            self.bytes[i] -= block[3]
+            out, size, few = [], 0, max(1, self.held // 4)
+            while self.queues[i] and (not out or len(out) < AT_ONCE and size < few):
+                out.append(self.queues[i].popleft())
+                size += out[-1][3]
+            self.bytes[i] -= size
             await self.turns.changed()
-            return block
+            return tuple(out)
         self._leave(i)
         return self.end_of
 
@@ -223,10 +239,14 @@ class SplitDesk:
 
     async def _died(self, i: int, pid: int) -> None:
         at = self.asked[i]
-        self.why = (
+        await self._break(
             f"streaming_split: the process of iterator {i} (pid {pid}) ended in the middle of epoch {at}, so the rows that it had left are lost; "
             f"all {self.n} iterators can begin another epoch together"
         )
+
+    async def _break(self, why: str) -> None:
+        """The epochs that are asked for are over, for this reason."""
+        self.why = why
         self.broken = max(self.asked)
         self.asked = [self.broken] * self.n
         self.epoch, self.breaks = self.broken, self.breaks + 1

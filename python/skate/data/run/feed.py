@@ -5,24 +5,36 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any
+from typing import Any, NamedTuple
 
 import skate
 from skate import _skate
 from skate.actor import ActorHandle
-from skate.data.run import execute
+from skate.data.run import position
 from skate.data.run.turns import sent
 from skate.data.values.ranges import cut
 from skate.exceptions import RayActorError
 
 
-def start(ds: Any, desk: Any, n: int, equal: bool) -> None:
+class Deal(NamedTuple):
+    """How rows are dealt out to n consumers.
+
+    batch: Rows that a consumer gets at a time; None: whole blocks, or with `equal` each block cut in n. equal: "drop" or "pad": all get as many rows, up to n - 1 rows are left out,
+    or given twice; "": as they come.
+    """
+
+    n: int
+    equal: str
+    batch: int | None
+
+
+def start(ds: Any, desk: Any, deal: Deal) -> None:
     """In the driver. It does not keep the desk."""
     weak = ActorHandle(_skate.weak_token(desk._token.id), desk._meta)
-    threading.Thread(target=_feed, args=(ds, weak, n, equal), name="skate-split", daemon=True).start()
+    threading.Thread(target=_feed, args=(ds, weak, deal), name="skate-split", daemon=True).start()
 
 
-def _feed(ds: Any, desk: Any, n: int, equal: bool) -> None:
+def _feed(ds: Any, desk: Any, deal: Deal) -> None:
     """Runs ds once an epoch and deals its blocks out, until the desk ends."""
     try:
         while True:
@@ -30,8 +42,8 @@ def _feed(ds: Any, desk: Any, n: int, equal: bool) -> None:
             if work == "schema":
                 skate.get(desk.told.remote([skate.put(ds.schema())]))
             elif work is not None:
-                error = _epoch(ds, desk, n, equal, work)
-                skate.get(desk.end.remote(work, [sent(error)], ds.stats()))
+                error = _epoch(ds, desk, deal, *work)
+                skate.get(desk.end.remote(work[0], [sent(error)], ds.stats()))
     except RayActorError:  # the desk is gone with its last iterator
         return
     except Exception:
@@ -39,11 +51,13 @@ def _feed(ds: Any, desk: Any, n: int, equal: bool) -> None:
             raise
 
 
-def _epoch(ds: Any, desk: Any, n: int, equal: bool, epoch: int) -> BaseException | None:
+def _epoch(ds: Any, desk: Any, deal: Deal, epoch: int, number: int, row: int) -> BaseException | None:
     wanted = None
     try:
-        with closing(execute.run(ds)) as blocks:
-            for dealt in _deal(blocks, n, equal):
+        if deal.batch is not None:  # its order is that of its number, in whichever process it is gone on with
+            position.set_runs(ds._node, [number] * len(position.runs_of(ds._node)))
+        with closing(position.blocks_from(ds, row)) as blocks:
+            for dealt in _by_batch(blocks, deal) if deal.batch is not None else _deal(blocks, deal.n, bool(deal.equal)):
                 while (wanted := skate.get(desk.put.remote(epoch, dealt))) is None:
                     pass
                 if not wanted:
@@ -55,15 +69,18 @@ def _epoch(ds: Any, desk: Any, n: int, equal: bool, epoch: int) -> BaseException
     return None
 
 
+def _stored(b: Any) -> Any:
+    return (_skate.put_block(b[0]), *b[1:]) if hasattr(b[0], "num_rows") else b
+
+
 def _deal(blocks: Iterator[Any], n: int, equal: bool) -> Iterator[list[tuple[int, Any]]]:
     rows = [0] * n
     held: list[Any] = []
     for b in blocks:
-        ref, size = b[0], b[2]
+        size = b[2]
         if not size:
             continue
-        if hasattr(ref, "num_rows"):
-            b = (_skate.put_block(ref), *b[1:])
+        b = _stored(b)
         if not equal:
             i = rows.index(min(rows))
             rows[i] += size
@@ -77,3 +94,40 @@ def _deal(blocks: Iterator[Any], n: int, equal: bool) -> Iterator[list[tuple[int
         parts = cut(held, [each * (i + 1) for i in range(n)])
         held = parts.pop()
         yield [(i, piece) for i, part in enumerate(parts) for piece in part]
+
+
+def _by_batch(blocks: Iterator[Any], deal: Deal) -> Iterator[list[tuple[int, Any]]]:
+    """Step by step: each consumer in its turn gets the next `batch` rows. So behind any step, n times the rows of one consumer are what all have had."""
+    n, batch = deal.n, deal.batch or 1
+    held: list[Any] = []
+    first: list[Any] = []  # enough rows to fill up the last step
+    total = kept = 0
+    for b in blocks:
+        if not b[2]:
+            continue
+        b = _stored(b)
+        if deal.equal == "pad" and kept < n:
+            first.append(b)
+            kept += b[2]
+        held.append(b)
+        total += b[2]
+        steps = total // (n * batch)
+        if steps:
+            parts = cut(held, [batch * (k + 1) for k in range(steps * n)])
+            held = parts.pop()
+            total -= steps * n * batch
+            yield [(k % n, piece) for k, part in enumerate(parts) for piece in part]
+    if not total:
+        return
+    each = {"drop": total // n, "pad": -(-total // n)}.get(deal.equal, batch)
+    while deal.equal == "pad" and sum(h[2] for h in held) < n * each:
+        held += first
+    parts = cut(held, [each * (k + 1) for k in range(n)])[:n]
+    yield [(k, piece) for k, part in enumerate(parts) for piece in part]
+
+
+def batches_of(rows: int, deal: Deal, i: int) -> int:
+    """How many batches consumer i gets in an epoch of so many rows."""
+    n, batch = deal.n, deal.batch or 1
+    steps, left = divmod(rows, n * batch)
+    return steps + {"drop": left >= n, "pad": left > 0}.get(deal.equal, left > i * batch)

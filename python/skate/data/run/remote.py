@@ -52,9 +52,9 @@ def run(ds: Any, node: Any, skip: bytes | None) -> Iterator[Any]:
             desk.leave.remote(number)
 
 
-def feed(ds: Any, desk: Any, n: int, equal: bool) -> None:
+def feed(ds: Any, desk: Any, deal: Any) -> None:
     """In a worker: has the driver feed the desk of a streaming_split."""
-    here, number = _begin(("feed", ds, desk, n, equal), ds.context)
+    here, number = _begin(("feed", ds, desk, deal), ds.context)
     error = skate.get(skate.get(skate.get(here.next.remote(number))[0])[0])
     if error is not None:
         raise error
