@@ -78,7 +78,7 @@ struct sim {
     SK_VEC(uint64_t) rows;  /* taken by the consumer */
     SK_VEC(uint32_t) sizes; /* rows of each block taken */
     uint64_t unit_rows[4096];
-    uint64_t peak, max_task, max_flying, max_over, n_forced, n_launched, n_retries;
+    uint64_t peak, max_task, max_input, max_flying, max_over, n_forced, n_launched, n_retries;
     double busy_cpu, work[MAXS], longest; /* seconds of tasks: of CPUs, of stages; of the longest one */
     uint32_t n_tasks[MAXS], ops_max;      /* started, by stage; operators behind the sources, at most */
 };
@@ -156,8 +156,13 @@ static void make_room(struct sim *m, uint64_t bytes) {
 
 /* A task begins: its input is in memory until it ends. Bytes that had to be read. */
 static uint64_t hold_input(struct sim *m, struct task *k) {
-    uint64_t read = 0;
-    for (uint32_t i = 0; m->store_bytes && i < k->n_in; i++) ((struct blk *)sk_map_get(&m->blks, k->in[i].oid))->used_by++;
+    uint64_t read = 0, input = 0;
+    for (uint32_t i = 0; m->store_bytes && i < k->n_in; i++) {
+        struct blk *b = sk_map_get(&m->blks, k->in[i].oid);
+        b->used_by++;
+        input += b->bytes;
+    }
+    m->max_input = SK_MAX(m->max_input, input);
     for (uint32_t i = 0; m->store_bytes && i < k->n_in; i++) {
         struct blk *b = sk_map_get(&m->blks, k->in[i].oid);
         if (!b->on_disk) continue;
@@ -806,7 +811,7 @@ static void one_random(uint64_t shape, bool exact) {
         check_rows(m, root);
         /* Where sizes repeat: one surprise for each stage, its first task. Where they vary at random: what can be in flight. */
         uint64_t most = m->max_task * (exact ? m->st.n : m->max_flying + m->st.n);
-        if (m->exchanges) most += m->store_bytes; /* what tasks have parts of stays where it is */
+        if (m->exchanges) most += m->store_bytes + m->max_input; /* what tasks have parts of stays where it is; one partition may be all of it */
         if (other || (m->exchanges && !m->store_bytes))
             most = UINT64_MAX; /* they may promise more than there is; all that an exchange waits for has to be somewhere */
         CHECK_MSG(m->max_over <= most, "memory %llu over %llu; largest task %llu, forced %llu", (unsigned long long)m->max_over,

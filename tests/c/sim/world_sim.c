@@ -715,7 +715,8 @@ TEST_SLOW(world_schedules, 60) {
         if (profiles[k].sim.n_nodes && rounds >= 100) CHECK(t.st.n_packets_lost && t.st.n_packets_twice && t.st.n_resent);
         if (profiles[k].sim.value_lost && rounds >= 100) CHECK(t.st.n_values_lost);
         if (profiles[k].sim.node_lost && rounds >= 100) CHECK(t.st.n_nodes_lost && t.st.n_values_lost);
-        if (profiles[k].spill && rounds >= 20) CHECK(t.st.n_disk_writes && t.st.n_disk_reads);
+        if (profiles[k].spill && rounds >= 100) /* of 40, by chance, none may spill; world_spills does for certain */
+            CHECK(t.st.n_disk_writes && t.st.n_disk_reads);
         if (profiles[k].sim.disk_bytes && rounds >= 100) CHECK(t.st.n_disk_full);
         if (profiles[k].sim.disk_bytes && rounds >= 1000) CHECK(t.st.n_disk_rot); /* 4 in 150; world_spills has some for certain */
     }
