@@ -78,6 +78,7 @@ MODULES = {
     "from_arrow": "skate.data.values.from_arrow",
     "numbering": "skate.data.values.numbering",
     "numpy_batch": "skate.data.values.numpy_batch",
+    "pictures": "skate.data.values.pictures",
     "ranges": "skate.data.values.ranges",
     "rebatch": "skate.data.values.rebatch",
     "row_dicts": "skate.data.values.row_dicts",
@@ -162,6 +163,7 @@ if TYPE_CHECKING:
     from skate.data.values import from_arrow as from_arrow
     from skate.data.values import numbering as numbering
     from skate.data.values import numpy_batch as numpy_batch
+    from skate.data.values import pictures as pictures
     from skate.data.values import ranges as ranges
     from skate.data.values import rebatch as rebatch
     from skate.data.values import row_dicts as row_dicts

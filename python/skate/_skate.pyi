@@ -193,6 +193,9 @@ def crc32c(data: Any) -> int: ...
 def text_objects(out: Any, binary: bool, wide: bool, at: int, valid: Any, offsets: Any, data: Any) -> None:
     """Fills a list or object array of None with the str (bytes) of an Arrow column that begins at row `at` of its buffers; wide: 8-byte offsets."""
 
+def image_use_jpeg(object: str) -> str | None: ...
+def image_use_png(object: str) -> str | None: ...
+def image_read(file: Any, make: Any, want: tuple[Any, ...]) -> Any: ...
 def sum_halves(values: Any) -> tuple[int, int]:
     """(high, low) of a contiguous array of int64 or uint64, whose sum is high * 2**32 + low."""
 
@@ -255,7 +258,7 @@ def exchange_reduce(
 def blocks(slice: Any, /) -> list[Any]:
     """The batches of a slice, over its bytes."""
 
-def task_note(ops: list[tuple[int, int, int]]) -> None:
+def task_note(ops: list[tuple[int, int, int, int]]) -> None:
     """Inside a stage task: (rows_out, ns) per fused operator, for the DONE event."""
 
 def task_closing() -> None: ...

@@ -138,6 +138,7 @@ static sk_rc over(struct sk_step *x, const struct sk_step_ev *ev, struct sk_err 
             s->fused[i].rows_out += ev->fused[i].rows_out;
             s->fused[i].ns += ev->fused[i].ns;
             s->fused[i].io_retries += ev->fused[i].io_retries;
+            s->fused[i].aside += ev->fused[i].aside;
         }
         if (!cut) sk_size_est_add(&s->size, t->in_bytes, t->out_bytes);
     }

@@ -317,8 +317,9 @@ static PyObject *op_dict(const struct sk_exec_op_stats *o) {
               (!o->partitions ||
                (U(*o, d, packs) == 0 && U(*o, d, pack_bytes) == 0 && U(*o, d, partitions) == 0 && U(*o, d, largest_bytes) == 0));
     for (uint32_t i = 0; ok && i < SK_MIN(o->n_fused, SK_COUNT(o->fused)); i++) {
-        PyObject *row = Py_BuildValue("{s:K,s:K,s:K}", "rows_out", (unsigned long long)o->fused[i].rows_out, "ns",
-                                      (unsigned long long)o->fused[i].ns, "io_retries", (unsigned long long)o->fused[i].io_retries);
+        PyObject *row = Py_BuildValue("{s:K,s:K,s:K,s:K}", "rows_out", (unsigned long long)o->fused[i].rows_out, "ns",
+                                      (unsigned long long)o->fused[i].ns, "io_retries", (unsigned long long)o->fused[i].io_retries, "aside",
+                                      (unsigned long long)o->fused[i].aside);
         ok = row && PyList_Append(fused, row) == 0;
         Py_XDECREF(row);
     }

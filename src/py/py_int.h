@@ -315,6 +315,9 @@ extern PyMethodDef py_joblog_methods[];
 /* ---- py_text.c */
 extern PyMethodDef py_text_methods[];
 
+/* ---- py_image.c */
+extern PyMethodDef py_image_methods[];
+
 /* ---- py_sum.c */
 extern PyMethodDef py_sum_methods[];
 

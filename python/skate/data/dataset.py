@@ -750,6 +750,43 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         self._check_columns([column], "explode")
         return self._columns("explode", f"Explode({column})", {"col": column})
 
+    def decode_images(
+        self,
+        column: str,
+        *,
+        size: tuple[int, int] | None = None,
+        mode: str | None = None,
+        crop: tuple[int, int, int, int] | Literal["center"] | None = None,
+        decoder: Literal["fast", "pillow"] | None = None,
+        on_error: OnError = None,
+    ) -> Dataset:
+        """Encoded images (bytes) of a column become arrays (height, width[, channels]) of uint8; null stays null. (Ray has no such method; read_images is the same for files.)
+
+        Args:
+            column: Its name.
+            size: (height, width) to resize to, bilinear with antialiasing; None: as they are.
+            mode: Pillow's mode to convert to, such as "RGB" or "L"; None: as they are.
+            crop: What is cut out before that: (top, left, height, width) in pixels, or "center": as much of the middle as has the proportions of size.
+            decoder: None: the bytes that Pillow gives, by a quicker decoder where it can; "fast", "pillow": as of read_images.
+            on_error: What becomes of rows that are no image: "raise", "skip" or "quarantine" (see errors()); None: as DataContext.on_error says.
+
+        Raises:
+            KeyError: There is no such column (where the columns are known before it runs, else when it runs).
+            TypeError: It holds no bytes (when it runs).
+            ValueError: An option is none of these.
+
+        Example:
+            >>> import skate
+            >>> png = bytes.fromhex("89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b550000000a49444154789c6360000000020001e221bc330000000049454e44ae426082")
+            >>> skate.data.from_items([{"im": png}]).decode_images("im").take_all()[0]["im"].shape
+            (1, 1)
+        """
+        self._check_columns([column], "decode_images")
+        params = {"col": column, "want": tuple(_lazy.pictures.wanted(size, mode, crop, decoder))}
+        if check_policy(on_error) is not None:
+            params["on_error"] = on_error
+        return self._columns("decode_images", f"DecodeImages({column})", params)
+
     def _check_columns(self, names: list[str], what: str) -> None:
         """Errors at once where the schema is known without running anything."""
         if self._facts.schema is not None:

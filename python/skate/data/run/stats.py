@@ -44,7 +44,7 @@ class DatasetStats:
             more["rules"] = self.extra["rules"]  # what the optimiser did
         if self.extra.get("before"):
             more["before"] = [b.to_dict() for b in self.extra["before"] if b is not None]
-        return {**self.raw, **more, "io_retries": self.io_retries, "bottleneck_label": self.bottleneck()[0]}
+        return {**self.raw, **more, "io_retries": self.io_retries, "aside": self.aside, "bottleneck_label": self.bottleneck()[0]}
 
     def to_json(self, **kwargs: Any) -> str:
         return json.dumps(self.to_dict(), default=str, **kwargs)
@@ -61,6 +61,11 @@ class DatasetStats:
     def io_retries(self) -> int:
         """Reads and writes that were tried again (files/retry.py)."""
         return sum(f.get("io_retries", 0) for o in self.ops for f in o.get("fused") or [])
+
+    @property
+    def aside(self) -> int:
+        """Images that Pillow decoded, since the quicker decoder does not take them (values/pictures.py)."""
+        return sum(f.get("aside", 0) for o in self.ops for f in o.get("fused") or [])
 
     @property
     def ops(self) -> list[dict[str, Any]]:
@@ -147,6 +152,8 @@ class DatasetStats:
         lines += [rule for rule in self.extra.get("rules") or [] if rule.startswith("join: ")]
         if self.io_retries:
             lines.append(f"Reads and writes tried again, since the store was not well: {self.io_retries:,}")
+        if self.aside:
+            lines.append(f"Images that Pillow decoded, since the quicker decoder does not take them: {self.aside:,}")
         errors = self.extra.get("errors")
         if errors is not None and errors.total:
             kept = f", {errors.kept:,} of them kept (Dataset.errors())" if errors.kept else ""

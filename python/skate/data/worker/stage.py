@@ -111,6 +111,7 @@ class Chain:
                 ops = ops[:1]  # what is fused behind it gets nothing of this
         n = len(ops)
         ns, rows, tries = [0] * n, [0] * n, [0] * n
+        t.aside = [0] * n
         retry.begin()
         it: Any = _inputs(blocks, ranges) if blocks else None
         for i, (operator, params) in enumerate(ops):
@@ -135,7 +136,7 @@ class Chain:
             yield _skate.BlockOut(letters, bad)
         if n > 1 and tries[-1]:
             tries[-1] -= tries[0]  # what writes has asked what reads
-        _skate.task_note([(rows[i], ns[i] - (ns[i - 1] if i else 0), tries[i]) for i in range(n)])
+        _skate.task_note([(rows[i], ns[i] - (ns[i - 1] if i else 0), tries[i], t.aside[i]) for i in range(n)])
 
 
 TRIES = 16  # of a call of an actor, after the first, where DataContext.actor_task_retry_on_errors asks for it

@@ -1,0 +1,10 @@
+/* libs.c - looks functions up in shared objects that others have loaded. */
+#include <dlfcn.h>
+
+#include "image/image_int.h"
+
+void *sk_image_symbol(void *object, const char *name, bool *all) {
+    void *p = dlsym(object, name);
+    if (!p) *all = false;
+    return p;
+}
