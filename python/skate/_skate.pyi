@@ -14,10 +14,11 @@ T_co = TypeVar("T_co", covariant=True)
 F = TypeVar("F", bound=Callable[..., Any])
 
 POLICIES: tuple[str, ...]  # names of the scheduling policies
-SHUFFLES: tuple[str, ...]  # names of the strategies of exchanges
+SHUFFLES: dict[str, bool]  # names of the strategies of exchanges, and whether each may merge packs
 PARTITIONS: int  # of an exchange whose user asks for no number
 SIDE_BOUNDS: int  # these two: exec.h
 PHASE_CUT: int
+PHASE_MERGE: int
 
 def front(function: F) -> F: ...  # the same as a method whose errors show the user's frames only
 
@@ -247,6 +248,9 @@ def exchange_what(
     limit: int = 0,
 ) -> bytes: ...
 def exchange_map(what: bytes, batch: Any, seq: int, row0: int, bounds: Any, values: int = 1, /) -> Work: ...
+def exchange_merge(what: bytes, packs: list[tuple[Any, bytes]], first: int, partitions: int, values: int, /) -> Work | None:
+    """None: the packs are of different schemas. A pack: (bytes of blocks or a list of batches, lengths of its parts as uint32); partitions 0: they are runs."""
+
 def exchange_cut(what: bytes, samples: list[Any], n: int, /) -> Work | None:
     """None: the samples are of different schemas. A sample: bytes of a block, or a list of one batch."""
 

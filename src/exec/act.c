@@ -20,6 +20,13 @@ static struct sk_arg block_arg(const struct sk_exec *x, const struct sk_blk *b) 
     return (struct sk_arg){.ref = {b->ref.oid}, .part = true, .offset = b->ref.row0, .length = b->ref.bytes};
 }
 
+/* In how many values the packs of a task should be. */
+static uint32_t values_of(const struct sk_step *x, const struct sk_sstage *s) {
+    if (!s->packs) return 1;
+    struct sk_shuffle_way way = sk_view_way(x, s->merge ? &x->s[s->inputs[0]] : s);
+    return SK_MAX(s->merge ? way.merged : way.values, 1u);
+}
+
 static void write_exec(struct sk_wr *w, const struct sk_exec *x, const struct sk_stask *t) {
     const struct sk_sstage *s = &x->step->s[t->stage];
     sk_wr_u64(w, t->seq);
@@ -37,13 +44,17 @@ static void write_exec(struct sk_wr *w, const struct sk_exec *x, const struct sk
         sk_wr_u64(w, b->ref.bytes);
         sk_wr_u32(w, b->pack->run);
         sk_wr_u32(w, b->slice ? (uint32_t)b->ref.origin : 0);
+        if (t->phase != SK_PHASE_MERGE) continue;
+        sk_wr_u64(w, b->pack->n * UINT64_C(4));
+        for (uint32_t i = 0; i < b->pack->n; i++) sk_wr_u32(w, b->pack->part[i].len64);
     }
     if (t->phase) {
-        sk_wr_u32(w, t->unit);
-        sk_wr_u32(w, t->last);
-        sk_wr_u32(w, s->exchange->n);
+        const struct sk_pack *p = s->merge ? t->in.head->pack : NULL;
+        sk_wr_u32(w, p ? p->first : t->unit);
+        sk_wr_u32(w, p ? p->first + p->n : t->last);
+        sk_wr_u32(w, p ? 0 : s->exchange->n);
     }
-    sk_wr_u32(w, s->packs ? sk_view_values(x->step, s) : 1);
+    sk_wr_u32(w, values_of(x->step, s));
 }
 
 /* The argument that says what this task is; *temp gets a reference to give back after submit when it had to be put. */

@@ -35,6 +35,7 @@ static bool block(const struct sk_step *x, const struct sk_blk *b, struct recoun
     NEED(!b->cost || !x->conf.moves || sk_map_get(&x->by_oid, b->ref.oid) == b);
     NEED(!b->early == (b->ref.oid != 0) && (!b->early || b->early->seq == SK_NO_SEQ));
     NEED(!b->pack || b->slice == (b->pack->blk != b));
+    NEED(!b->pack || b->slice || !b->pack->sample || block(x, b->pack->sample, r));
     return !b->slice ||
            (!b->cost && !b->on_disk && b->ref.oid == b->pack->blk->ref.oid && b->ref.row0 + b->ref.bytes <= b->pack->blk->ref.bytes);
 }
@@ -131,7 +132,7 @@ static bool pack(const struct sk_step *x, const struct sk_pack *p, struct recoun
     NEED(p->blk->pack == p && !p->blk->slice && p->parked && (p->slices || p->more) && block(x, p->blk, r));
     *(p->blk->on_disk ? &r->parked_disk : &r->parked) += p->blk->cost;
     r->slices_of += p->slices;
-    return !p->sample || block(x, p->sample, r);
+    return true;
 }
 
 static bool packs(const struct sk_step *x, const struct sk_sstage *s, struct recount *r) {
@@ -139,11 +140,12 @@ static bool packs(const struct sk_step *x, const struct sk_sstage *s, struct rec
     uint64_t rest = 0;
     for (uint32_t i = 0; s->merge && i < s->merge->open.n; i++) {
         const struct sk_bundle *b = s->merge->open.p[i].b;
-        NEED(!b || (queue(x, &b->q, r) && b->q.n && b->q.n < s->merge->k));
-        r->bundles += b != NULL;
-        r->open_bytes += b ? b->q.bytes : 0;
-        r->open_rows += b ? b->q.rows : 0;
+        NEED(queue(x, &b->q, r) && b->q.n);
+        r->bundles++;
+        r->open_bytes += b->q.bytes;
+        r->open_rows += b->q.rows;
     }
+    NEED(!s->merge || (r->open_bytes == s->merge->open_bytes && (!s->merge->sample || block(x, s->merge->sample, r))));
     if (!e) return true;
     for (uint32_t i = 0; i < e->packs.n; i++) {
         const struct sk_pack *p = e->packs.p[i];

@@ -43,13 +43,16 @@ sk_rc sk_exchange_take_in(struct sk_step *x, struct sk_sstage *s, uint32_t side,
         e->pending[side] = b;
         return late ? sk_step_drop(x, late, err) : SK_OK;
     }
-    if (e->cut && !e->pending[side]) {
+    if (!x->s[s->inputs[side]].merge) b->ref.origin = e->packs.n;
+    if (e->cut && !p->sample && !e->pending[side]) {
         sk_blkq_push(&x->out, b);
         return SK_ERR(err, SK_ECORRUPT, "%s: a run came without its sample", s->label);
     }
     if (!sk_vec_push(&e->packs, TAG, p)) return refused(x, s, b, err);
-    if (e->cut) p->sample = e->pending[side];
-    e->pending[side] = NULL;
+    if (!p->sample) { /* else it was not merged, and another task's may have come in between */
+        p->sample = e->pending[side];
+        e->pending[side] = NULL;
+    }
     p->side = side;
     e->longest = SK_MAX(e->longest, p->n);
     e->total += b->ref.bytes;
@@ -61,26 +64,24 @@ sk_rc sk_exchange_take_in(struct sk_step *x, struct sk_sstage *s, uint32_t side,
 
 /* ---- all have come ------------------------------------------------------------------------------------------------------------------- */
 
-/* By input, each in the order in which they came. */
-static bool sort_by_side(struct sk_exchange *e, uint32_t n_inputs) {
-    struct sk_pack **p = sk_alloc(TAG, (e->packs.n + 1) * sizeof *p);
-    if (!p) return false;
-    uint32_t n = 0;
-    for (uint32_t k = 0; k < n_inputs; k++)
-        for (uint32_t i = 0; i < e->packs.n; i++)
-            if (e->packs.p[i]->side == k) p[n++] = e->packs.p[i];
-    SK_ASSERT(n == e->packs.n);
-    sk_free(e->packs.p);
-    e->packs.p = p;
-    e->packs.cap = n + 1;
-    for (uint32_t i = 0; i < n; i++) {
-        p[i]->run = i;
-        p[i]->place = &p[i];
-    }
-    return true;
+/* By input, each in the order of the maps; those of one task as they came, which p->run has. */
+static int by_place(const void *a, const void *b) {
+    const struct sk_pack *x = *(const struct sk_pack *const *)a, *y = *(const struct sk_pack *const *)b;
+    if (x->side != y->side) return x->side < y->side ? -1 : 1;
+    if (x->blk->ref.origin != y->blk->ref.origin) return x->blk->ref.origin < y->blk->ref.origin ? -1 : 1;
+    return x->run < y->run ? -1 : x->run > y->run;
 }
 
-static uint64_t most_bytes(const struct sk_step *x) { return SK_MAX(SK_MIN(x->conf.target_max_bytes, x->mem.limit / 8), 1); }
+static void sort_by_side(struct sk_exchange *e) {
+    for (uint32_t i = 0; i < e->packs.n; i++) e->packs.p[i]->run = i;
+    if (e->packs.n) qsort(e->packs.p, e->packs.n, sizeof *e->packs.p, by_place);
+    for (uint32_t i = 0; i < e->packs.n; i++) {
+        e->packs.p[i]->run = i;
+        e->packs.p[i]->place = &e->packs.p[i];
+    }
+}
+
+uint64_t sk_exchange_most(const struct sk_step *x) { return SK_MAX(SK_MIN(x->conf.target_max_bytes, x->mem.limit / 8), 1); }
 
 /* Bytes of a reduce: all slots are busy, if there is enough for that; none is larger than a block should be, or an eighth of memory. */
 uint64_t sk_exchange_target(const struct sk_step *x, const struct sk_sstage *s, uint64_t total) {
@@ -88,7 +89,7 @@ uint64_t sk_exchange_target(const struct sk_step *x, const struct sk_sstage *s, 
     if (s->kind == SK_STAGE_TASKS && s->cpu_e4 <= 0) slots = x->conf.cpu_e4 / SK_RES_UNIT;
     if (s->max_tasks) slots = SK_MIN(slots, (int64_t)s->max_tasks);
     uint64_t even = total / (WAVES * (uint64_t)SK_MAX(slots, 1)) + 1;
-    return SK_MIN(SK_MAX(even, x->conf.target_min_bytes), most_bytes(x));
+    return SK_MIN(SK_MAX(even, x->conf.target_min_bytes), sk_exchange_most(x));
 }
 
 static uint32_t count_partitions(const struct sk_exchange *e) {
@@ -162,6 +163,7 @@ static sk_rc begin_reduces(struct sk_step *x, struct sk_sstage *s, struct sk_err
             e->rest += len_of(&p->part[k]);
             if (p->part[k].len64) p->last = p->first + k + 1;
         }
+        e->disk_bytes += p->blk->on_disk ? p->blk->ref.bytes : 0;
         if (p->last && !e->columns[p->side]) e->columns[p->side] = p;
         SK_TRY(drop_if_done(x, p, p->last > 0, err));
     }
@@ -180,7 +182,8 @@ sk_rc sk_exchange_input_ended(struct sk_step *x, struct sk_sstage *s, struct sk_
     e->target = sk_exchange_target(x, s, e->total);
     e->n = count_partitions(e);
     e->bytes = sk_calloc(TAG, e->n * sizeof *e->bytes);
-    if (!e->bytes || !sort_by_side(e, s->n_inputs)) return SK_ERR(err, SK_ENOMEM, "%s: no memory for %u partitions", s->label, e->n);
+    if (!e->bytes) return SK_ERR(err, SK_ENOMEM, "%s: no memory for %u partitions", s->label, e->n);
+    sort_by_side(e);
     return e->cut && e->packs.n ? ask_for_cuts(x, s, err) : begin_reduces(x, s, err);
 }
 
@@ -230,7 +233,7 @@ sk_rc sk_exchange_cut_done(struct sk_step *x, struct sk_sstage *s, struct sk_err
 
 /* The partitions of the reduce that begins with a. */
 static uint32_t range_end(const struct sk_step *x, const struct sk_exchange *e, uint32_t a) {
-    uint64_t sum = e->bytes[a], most = most_bytes(x);
+    uint64_t sum = e->bytes[a], most = sk_exchange_most(x);
     uint32_t b = a + 1;
     if (e->wanted || e->cut) return b;
     while (b < e->n && sum + e->bytes[b] <= most && sum + e->bytes[b] / 2 <= e->target) sum += e->bytes[b++];
@@ -307,7 +310,7 @@ static sk_rc add_columns(struct sk_step *x, struct sk_sstage *s, uint32_t *side,
 /* Of partitions a to b - 1, whose packs are found: where the packs of the shared input end that the reduce at hand takes; e->packs.n: it takes all that are left. A
  * hot partition is spread over reduces of `most` bytes, in which what all of them have is not larger than what they have for themselves, if the shared input can help it. */
 static uint32_t piece_end(const struct sk_step *x, const struct sk_exchange *e, uint32_t a, uint32_t b) {
-    uint64_t most = most_bytes(x), all = 0, shared = 0, sum = 0;
+    uint64_t most = sk_exchange_most(x), all = 0, shared = 0, sum = 0;
     for (uint32_t i = 0; e->spread && i < e->found.n; i++) {
         const struct sk_pack *p = e->packs.p[e->found.p[i]];
         if (p->side + 1 == e->spread) shared += e->found.p[i] >= e->piece ? part_of(p, a, b).bytes : 0;
@@ -391,6 +394,8 @@ void sk_exchange_launched(struct sk_step *x, struct sk_sstage *s, struct sk_stas
     sk_budget_reserve(&x->mem, t->read);
     s->exchange->sliced += t->in.bytes - t->read;
     s->exchange->reading += t->read;
+    s->exchange->taken += t->in.bytes;
+    s->exchange->taken_disk += t->read;
 }
 
 void sk_exchange_over(struct sk_step *x, struct sk_sstage *s, struct sk_stask *t) {

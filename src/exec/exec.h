@@ -96,18 +96,20 @@ struct sk_exec_conf {
  *       where one would have too many parts; else 1
  *   [2..] refs: the input blocks.
  *
- * Of a stage that begins with an exchange, where phase is CUT or REDUCE:
+ * Of a stage that begins with an exchange, where phase is CUT or REDUCE, or merges (MERGE):
  *   [1] per block there is more: u64 length, u32 run, u32 row; and row0 is a byte: the part is [row0, row0 + length) of the argument. run: number of the pack in the
  *       order (input, task, yield), from 0 on; of runs what `run` of their CUTS is. row: of the part's first row, in its run; of packs of partitions: the first partition that it has bytes of. Then, before
  *       values: u32 first partition, u32 partition behind the last one, u32 number of partitions in all. cap_rows is for what a reduce gives.
  *
  *   CUT     once, before all reduces, where the exchange cuts runs, and there are any. Blocks: the samples, in the order (input, task, yield); partitions 0 to n. It yields
  *           CUTS and BOUNDS only; operators fused behind the exchange do not see it.
+ *   MERGE   each joins packs of the same partitions [first, behind the last), in the order (task, yield), or runs (0 to 0). Behind `row` of each block: bytes, u32 lengths of
+ *           its parts in units of 64 bytes. It yields packs of these partitions, each of them once, or runs with their samples.
  *   REDUCE  each makes partitions [first, behind the last). Blocks: the bounds, if there are any, with input number SK_SIDE_BOUNDS; then the parts, in the order (input, task,
  *           yield), each a sequence of whole blocks. An input that has no rows for it has one part with n_rows 0, for its columns: its rows, if it has any, are no rows of
  *           this reduce. Without any pack of an input there is none of it. A reduce without rows gives one empty block, if the user asked for so many partitions, or nothing. */
 enum { SK_KIND_EXEC = 0x40u, SK_KIND_STAGE = 0x41u /* kind of arg 0 */ };
-enum sk_exec_phase { SK_PHASE_NONE, SK_PHASE_CUT, SK_PHASE_REDUCE };
+enum sk_exec_phase { SK_PHASE_NONE, SK_PHASE_CUT, SK_PHASE_REDUCE, SK_PHASE_MERGE };
 #define SK_SIDE_BOUNDS UINT32_MAX
 
 struct sk_exec;
@@ -145,8 +147,12 @@ struct sk_exec_op_stats {
     int64_t total_units; /* tasks expected in all, -1 unknown */
     uint32_t n_fused;
     struct sk_task_note_op fused[16]; /* per fused operator */
-    /* Of a stage that begins with an exchange: packs that came, their bytes; partitions, once the input has ended; bytes of the largest one */
-    uint64_t packs, pack_bytes, partitions, largest_bytes;
+    bool merges;                      /* it merges packs */
+    /* Of a stage that begins with an exchange (else strategy is NULL): the strategy, and what it said last; packs that came, their bytes; once the input has ended
+     * those on disk, the partitions, and bytes of the largest one; bytes that reduces took, and read from disk of them */
+    const char *strategy;
+    uint32_t values, merge;
+    uint64_t packs, pack_bytes, disk_bytes, partitions, largest_bytes, taken_bytes, read_bytes;
 };
 struct sk_exec_stats {
     int64_t wall_ns;

@@ -111,18 +111,22 @@ struct sk_pack { /* what the note of a pack says; lives as long as its block */
     struct sk_pack_cut part[]; /* [n] */
 };
 
-struct sk_exchange {       /* of a stage that begins with one: what waits for its reduces */
-    bool cut, running;     /* running: its reduces are being made; before, its input comes, or the cut task works */
-    uint32_t wanted, n;    /* partitions: of the user, 0: any; that there are */
-    uint32_t spread;       /* 1 + the input whose parts of one partition several reduces may share; 0: none */
-    uint32_t next, piece;  /* first partition that not all reduces have that it needs; the first pack of `spread` that none of them has */
-    uint32_t longest;      /* parts of the pack that has most */
-    uint32_t phase, first, end; /* of the input that is ready: enum sk_exec_phase; its partitions are first to end - 1, of the cut task all */
-    uint64_t total, rest;  /* bytes: that came; of what no reduce has */
-    uint64_t target;       /* bytes that a reduce takes */
-    uint64_t *bytes;       /* [n] of each partition */
-    uint32_t *order, *at;  /* [packs.n] packs by their first partition; [n + 1] where those of each begin */
+struct sk_exchange {      /* of a stage that begins with one: what waits for its reduces */
+    bool cut, running;    /* running: its reduces are being made; before, its input comes, or the cut task works */
+    uint32_t wanted, n;   /* partitions: of the user, 0: any; that there are */
+    uint32_t spread;      /* 1 + the input whose parts of one partition several reduces may share; 0: none */
+    uint32_t next, piece; /* first partition that not all reduces have that it needs; the first pack of `spread` that none of them has */
+    uint32_t longest;     /* parts of the pack that has most */
+    uint32_t phase, first,
+        end;                  /* of the input that is ready: enum sk_exec_phase; its partitions are first to end - 1, of the cut task all */
+    uint64_t total, rest;     /* bytes: that came; of what no reduce has */
+    uint64_t target;          /* bytes that a reduce takes */
+    uint64_t *bytes;          /* [n] of each partition */
+    uint32_t *order, *at;     /* [packs.n] packs by their first partition; [n + 1] where those of each begin */
     uint64_t sliced, reading; /* bytes of parts that running reduces have: of packs in memory; read from disk for them, and reserved */
+    struct sk_shuffle_way way; /* what the strategy said last */
+    uint64_t disk_bytes, taken,
+        taken_disk;                 /* for statistics: of packs on disk when reduces began; of parts that reduces took; of them from disk */
     SK_VEC(struct sk_pack *) packs; /* in the order (side, arrival) once the input has ended; NULL: dropped */
     SK_VEC(uint32_t) found;
     struct sk_blk **pending;  /* [n_inputs] a sample whose run has not come */
@@ -130,13 +134,16 @@ struct sk_exchange {       /* of a stage that begins with one: what waits for it
     struct sk_pack *bounds;
 };
 
-struct sk_merge { /* of a stage that merges packs: those of the same partitions, so many a task */
-    uint32_t k;
-    SK_VEC(struct sk_open_merge {
-        uint32_t first;
-        struct sk_bundle *b;
-    })
-    open;
+struct sk_open_merge { /* packs of the same partitions that wait to be merged; no two have a partition in common */
+    uint32_t first, end;
+    struct sk_bundle *b;
+};
+
+struct sk_merge {  /* of a stage that merges packs */
+    uint64_t came; /* packs; the number of one is its place in their order (ref.origin), that of a merged one the place of its first */
+    uint64_t open_bytes;
+    struct sk_blk *sample; /* of a run that has not come */
+    SK_VEC(struct sk_open_merge) open;
 };
 
 struct sk_side { /* one of several inputs whose rows are taken side by side */
@@ -266,7 +273,9 @@ struct sk_step_conf {
     bool moves;                       /* SPILLED and RESTORED will come; without them no block need be found by its id */
     const struct sk_policy *policy;
     const struct sk_shuffle_ops *shuffle;
-    bool no_parts; /* the engine gives tasks whole values only */
+    uint32_t
+        merge_packs; /* 0: as shuffle says. Else all packs are merged, so many a task (simulated clusters, whose merges are on nodes) */
+    bool no_parts;   /* the engine gives tasks whole values only */
 };
 
 struct sk_step {
@@ -378,6 +387,7 @@ sk_rc sk_exchange_refill(struct sk_step *x, struct sk_sstage *s,
                          struct sk_err *err); /* the next reduce's input is ready, if there is one */
 void sk_exchange_launched(struct sk_step *x, struct sk_sstage *s, struct sk_stask *t);
 void sk_exchange_over(struct sk_step *x, struct sk_sstage *s, struct sk_stask *t);
+uint64_t sk_exchange_most(const struct sk_step *x);                                              /* bytes of a reduce, if that can be */
 uint64_t sk_exchange_target(const struct sk_step *x, const struct sk_sstage *s, uint64_t total); /* bytes of a reduce, of so many in all */
 sk_rc sk_exchange_drop(struct sk_step *x, struct sk_sstage *s, struct sk_err *err);
 static inline bool sk_exchange_spent(const struct sk_exchange *e) {
@@ -389,8 +399,8 @@ void sk_view_init(struct sk_step *x);                          /* what is fixed 
 void sk_view_look(struct sk_step *x, struct sk_sched_view *v); /* as it is now; valid until the state changes */
 /* What counts as in memory: not what waits in exchanges and may go to disk, but the parts of it that tasks have. */
 uint64_t sk_view_used(const struct sk_step *x);
-uint32_t sk_view_values(const struct sk_step *x,
-                        const struct sk_sstage *s);   /* that the packs of a task of s should be in: the strategy says */
+/* What the strategy says of the exchange that the packs of s go to. */
+struct sk_shuffle_way sk_view_way(const struct sk_step *x, const struct sk_sstage *s);
 bool sk_view_in_turn(struct sk_step *x, uint32_t si); /* no earlier input of a union, nor one that it is ahead of, comes first */
 static inline bool sk_stage_runs(const struct sk_sstage *s) { return s->kind == SK_STAGE_TASKS || s->kind == SK_STAGE_ACTORS; }
 static inline enum sk_wait sk_stage_wait(const struct sk_sstage *s) { return sk_wait_of[s->stop]; } /* as the last look at it said */

@@ -46,6 +46,10 @@ static sk_rc take_input(struct sk_step *x, uint32_t si, struct sk_stask *t, stru
     s->ready_rows -= b->q.rows;
     t->in = b->q;
     sk_pool_put(&x->bundles, b);
+    if (SK_UNLIKELY(s->merge)) {
+        t->phase = SK_PHASE_MERGE;
+        t->origin = t->in.head->ref.origin;
+    }
     sk_step_settle(x, si);
     return SK_OK;
 }

@@ -5,6 +5,7 @@ static void sweep_blk(struct sk_step *x, struct sk_blk *b, const struct sk_sweep
     if (b->slice) {
         b->pack->slices--;
     } else {
+        if (b->pack && b->pack->sample) sweep_blk(x, b->pack->sample, w);
         if (w->object && b->ref.oid) w->object(w->ctx, b->ref.oid);
         sk_step_forget(x, b);
     }
@@ -18,13 +19,13 @@ static void sweep_queue(struct sk_step *x, struct sk_blkq *q, const struct sk_sw
 /* After its tasks and inputs: nothing is a part of a pack any more. */
 static void sweep_packs(struct sk_step *x, struct sk_sstage *s, const struct sk_sweep *w) {
     struct sk_exchange *e = s->exchange;
-    for (uint32_t i = 0; s->merge && i < s->merge->open.n; i++) {
-        struct sk_bundle *b = s->merge->open.p[i].b;
-        if (!b) continue;
+    while (s->merge && s->merge->open.n) {
+        struct sk_bundle *b = sk_vec_pop(&s->merge->open).b;
         sweep_queue(x, &b->q, w);
         sk_pool_put(&x->bundles, b);
-        s->merge->open.p[i].b = NULL;
     }
+    if (s->merge && s->merge->sample) sweep_blk(x, s->merge->sample, w);
+    if (s->merge) s->merge->sample = NULL;
     if (!e) return;
     for (uint32_t k = 0; k < s->n_inputs; k++) {
         if (e->pending[k]) sweep_blk(x, e->pending[k], w);
@@ -36,7 +37,6 @@ static void sweep_packs(struct sk_step *x, struct sk_sstage *s, const struct sk_
         if (!p) continue;
         e->packs.p[i] = NULL;
         p->place = NULL;
-        if (p->sample) sweep_blk(x, p->sample, w);
         sweep_blk(x, p->blk, w);
     }
     if (e->bounds) sweep_blk(x, e->bounds->blk, w); /* which clears e->bounds */

@@ -40,7 +40,7 @@ static void set_stage(struct sk_sstage *s, const struct sk_plan *plan, const str
     };
     s->source = sk_stage_runs(s) && st->n_inputs == 0;
     for (uint32_t i = 0; i < st->n_nodes; i++) s->early_ok = s->early_ok || (sk_plan_get(plan, st->nodes[i])->d.op->props & SK_OP_NUMBERED);
-    s->early_ok = !s->early_ok && sk_stage_runs(s) && st->n_inputs <= 1 && !(st->props & SK_OP_EXCHANGE) && !st->merge_blocks;
+    s->early_ok = !s->early_ok && sk_stage_runs(s) && st->n_inputs <= 1 && !(st->props & (SK_OP_EXCHANGE | SK_OP_MERGE));
     s->sized = s->source && (st->n_nodes == 1 || few_more(plan, st));
     if (sk_stage_runs(s)) {
         s->cpu_e4 = d->cpu_e4;
@@ -77,10 +77,7 @@ static void set_ways(struct sk_step *x) {
 }
 
 static bool set_packs(struct sk_sstage *s, const struct sk_stage *st) {
-    if (st->merge_blocks) {
-        if ((s->merge = sk_calloc(TAG, sizeof *s->merge))) s->merge->k = st->merge_blocks;
-        return s->merge != NULL;
-    }
+    if (st->props & SK_OP_MERGE) return (s->merge = sk_calloc(TAG, sizeof *s->merge)) != NULL;
     struct sk_exchange *e = s->exchange = sk_calloc(TAG, sizeof *e);
     if (!e) return false;
     e->cut = st->exchange.cut;
@@ -130,7 +127,7 @@ sk_rc sk_step_create(const struct sk_plan *plan, const struct sk_stages *stages,
         sk_list_init(&x->s[i].window);
         sk_list_init(&x->s[i].early);
         sk_list_init(&x->s[i].ahead);
-        if (stages->s[i].props & SK_OP_EXCHANGE || stages->s[i].merge_blocks) ok = set_packs(&x->s[i], &stages->s[i]);
+        if (stages->s[i].props & (SK_OP_EXCHANGE | SK_OP_MERGE)) ok = set_packs(&x->s[i], &stages->s[i]);
         else if (sk_stage_runs(&x->s[i]) && x->s[i].n_inputs > 1)
             ok = (x->s[i].sides = sk_calloc(TAG, x->s[i].n_inputs * sizeof *x->s[i].sides)) != NULL;
         if (ok && x->s[i].kind == SK_STAGE_ACTORS)

@@ -70,20 +70,48 @@ uint64_t sk_stage_est_out(const struct sk_step *x, const struct sk_sstage *s) {
     return SK_MIN(out, x->mem.limit);
 }
 
-/* What its maps will give, as far as it is known: those that have not started are guessed by those that have. */
-uint32_t sk_view_values(const struct sk_step *x, const struct sk_sstage *s) {
-    const struct sk_exchange *e = x->s[s->parent].exchange;
-    if (!e || s->merge || !x->conf.shuffle) return 1;
-    uint64_t map = SK_MAX(sk_stage_est_out(x, s), s->in_flight ? s->promise / s->in_flight : 0);
-    uint64_t tasks = s->in_flight + (s->source ? s->n_units - s->next_unit : s->n_ready);
-    uint64_t all = SK_MAX(e->total + s->held_cost + tasks * map, map);
+/* ---- exchanges ---------------------------------------------------------------------------------------------------------------------- */
+
+/* Bytes of a task of a map, and of all of them, as far as it is known: those that have not started are guessed by those that have. Where it waits for a source that
+ * is in front of it, by how much of that has started. */
+static void map_sizes(const struct sk_step *x, const struct sk_sstage *s, uint64_t *map, uint64_t *all) {
+    *map = SK_MAX(sk_stage_est_out(x, s), s->in_flight ? s->promise / s->in_flight : 0);
+    if (s->tasks_done) *map = SK_MAX(*map, s->bytes_out / s->tasks_done);
+    uint64_t tasks = s->in_flight + (s->source ? s->n_units - s->next_unit : s->n_ready), parts = 1, begun = 1;
+    for (const struct sk_sstage *in = s; in->n_inputs && !in->source; in = &x->s[in->inputs[0]])
+        if (x->s[in->inputs[0]].source) {
+            parts = x->s[in->inputs[0]].n_units;
+            begun = SK_MAX(x->s[in->inputs[0]].next_unit, 1u);
+        }
+    *all = SK_MAX((uint64_t)((double)(s->bytes_out + tasks * *map) * (double)parts / (double)begun), *map);
+}
+
+struct sk_shuffle_way sk_view_way(const struct sk_step *x, const struct sk_sstage *s) {
+    const struct sk_sstage *r = &x->s[s->parent];
+    while (r->merge) r = &x->s[r->parent];
+    struct sk_shuffle_way way = {.values = 1};
+    if (!x->conf.shuffle && !x->conf.merge_packs) return way;
     struct sk_shuffle_sizes z = {.memory_bytes = x->mem.limit,
                                  .spills = x->conf.moves,
                                  .parts = !x->conf.no_parts,
-                                 .bytes = all,
-                                 .map_bytes = map,
-                                 .reduce_bytes = sk_exchange_target(x, &x->s[s->parent], all)};
-    return x->conf.shuffle->values(&z);
+                                 .runs = r->exchange->cut,
+                                 .slots = (uint32_t)SK_MAX(x->conf.cpu_e4 / SK_MAX(r->cpu_e4, SK_RES_UNIT / 8), 1)};
+    map_sizes(x, s, &z.map_bytes, &z.bytes);
+    for (uint32_t k = 0; k < r->n_inputs; k++) {
+        const struct sk_sstage *in = &x->s[r->inputs[k]];
+        uint64_t map, all;
+        if (in->merge) in = &x->s[in->inputs[0]];
+        if (in == s) continue;
+        map_sizes(x, in, &map, &all);
+        z.bytes += all;
+    }
+    z.reduce_bytes = sk_exchange_target(x, r, z.bytes);
+    if (x->conf.shuffle) way = x->conf.shuffle->way(&z);
+    if (x->conf.merge_packs) way.merge = x->conf.merge_packs;
+    if (x->s[s->parent].merge == NULL) way.merge = 0;
+    if (z.runs && way.merge > 1) way.values = 1; /* keys of values of two maps are not cut at the same places */
+    r->exchange->way = way;
+    return way;
 }
 
 /* ---- slots -------------------------------------------------------------------------------------------------------------------------- */

@@ -37,11 +37,12 @@ static void put_resources(struct text *t, const struct sk_node_desc *d) {
 }
 
 static void put_exchange(struct text *t, const struct sk_node_desc *d) {
-    if (d->merge_blocks) put(t, "  merges %u packs a task", d->merge_blocks);
+    if (d->op->props & SK_OP_MERGE) put(t, "  as many packs a task as the strategy says");
     if (!(d->op->props & SK_OP_EXCHANGE)) return;
     if (d->exchange.n_partitions) put(t, "  %u partition%s", d->exchange.n_partitions, d->exchange.n_partitions == 1 ? "" : "s");
     else put(t, "  partitions by size");
     if (d->exchange.cut) put(t, ", cut by samples of sorted runs");
+    if (d->exchange.spread) put(t, ", large ones shared by input %u", d->exchange.spread - 1);
 }
 
 static void put_source(struct text *t, const struct sk_node_desc *d) {

@@ -34,16 +34,17 @@ const struct sk_plan_node *sk_plan_get(const struct sk_plan *p, uint32_t id) { r
 
 /* Packs go to an exchange or a merge, and nothing else goes there. */
 static sk_rc check_packs(const struct sk_plan *p, const struct sk_node_desc *d, const char *name, struct sk_err *err) {
-    bool takes = (d->op->props & SK_OP_EXCHANGE) || d->merge_blocks;
+    bool takes = (d->op->props & (SK_OP_EXCHANGE | SK_OP_MERGE)) != 0;
     for (uint32_t i = 0; i < d->n_inputs; i++) {
         const struct sk_node_desc *in = &p->nodes.p[d->inputs[i]]->d;
+        if (in->op->props & d->op->props & SK_OP_MERGE)
+            return SK_ERR(err, SK_EINVAL, "%s: what is merged once goes to an exchange, and %s merges", name, in->label);
         if (((in->op->props & SK_OP_PACKS) != 0) != takes)
             return SK_ERR(err, SK_EINVAL, "%s: %s, and %s gives %s", name, takes ? "takes packs" : "takes blocks", in->label,
                           takes ? "blocks" : "packs");
     }
-    if (d->merge_blocks && (!(d->op->props & SK_OP_PACKS) || (d->op->props & SK_OP_EXCHANGE) || d->merge_blocks > SK_PLAN_MERGE_MAX))
-        return SK_ERR(err, SK_EINVAL, "%s: merges %u packs a task; what merges gives packs, is no exchange, and takes %u at most", name,
-                      d->merge_blocks, SK_PLAN_MERGE_MAX);
+    if ((d->op->props & SK_OP_MERGE) && (d->op->props & (SK_OP_PACKS | SK_OP_EXCHANGE)) != SK_OP_PACKS)
+        return SK_ERR(err, SK_EINVAL, "%s: what merges gives packs, and is no exchange", name);
     if (d->exchange.n_partitions > SK_PARTITIONS_MAX)
         return SK_ERR(err, SK_EINVAL, "%s: %u partitions; %u are possible", name, d->exchange.n_partitions, SK_PARTITIONS_MAX);
     if (d->exchange.spread && (d->exchange.cut || d->exchange.spread > d->n_inputs))
@@ -212,8 +213,7 @@ static bool emit_stages(const struct sk_tree *t, struct sk_arena *m, struct sk_s
                                  .writes = v->props & SK_OP_WRITES,
                                  .label = chain_label(m, t->plan, v),
                                  .props = v->props,
-                                 .exchange = t->plan->nodes.p[v->nodes[0]]->d.exchange,
-                                 .merge_blocks = t->plan->nodes.p[v->nodes[0]]->d.merge_blocks};
+                                 .exchange = t->plan->nodes.p[v->nodes[0]]->d.exchange};
         if (!in || !s[i].nodes || !s[i].label) return false;
     }
     out->s = s;

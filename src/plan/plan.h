@@ -22,14 +22,15 @@ enum {                       /* properties of an operator */
        SK_OP_UNION = 128,    /* several inputs, one after another */
        SK_OP_ZIP =
            512, /* several inputs, side by side: it sees the same rows of each. One that is none of UNION, ZIP and EXCHANGE has one input */
-       SK_OP_PACKS =
-           1024, /* its blocks are packs (exec.h): only an EXCHANGE, or a merge (PACKS with merge_blocks), takes them. Nothing behind it fuses with it */
+       SK_OP_PACKS = 1024, /* its blocks are packs (exec.h): only an EXCHANGE or a MERGE takes them. Nothing behind it fuses with it */
        SK_OP_EXCHANGE =
            2048, /* takes packs, all of each input, before it gives a block (struct sk_exchange_desc): it fuses with nothing before it; what is behind it may */
+       SK_OP_MERGE =
+           4096, /* takes packs and, with PACKS, gives packs of the same partitions: so many of them become one as the strategy says (shuffle/shuffle.h), none
+                    go through without a task */
 };
 
-#define SK_PLAN_SIDES_MAX 64u   /* inputs of SK_OP_ZIP and SK_OP_EXCHANGE */
-#define SK_PLAN_MERGE_MAX 4096u /* packs of a task that merges */
+#define SK_PLAN_SIDES_MAX 64u /* inputs of SK_OP_ZIP and SK_OP_EXCHANGE */
 
 struct sk_op {
     const char *name; /* what the worker finds it by */
@@ -82,7 +83,6 @@ struct sk_node_desc { /* what plan_add takes; everything is copied */
     const struct sk_bref *blocks; /* SOURCE over existing blocks; references are the plan's (taken) */
     uint32_t n_blocks;
     struct sk_exchange_desc exchange;
-    uint32_t merge_blocks; /* of a merge (SK_OP_PACKS, whose input is packs): so many packs a task; 0: it is none */
 };
 
 struct sk_plan_node { /* read-only */
@@ -116,7 +116,6 @@ struct sk_stage {
     const char *label;                /* "ReadRange->MapBatches(inc)" */
     uint32_t props;                   /* of the whole chain: ONE_TO_ONE only if all are, ... */
     struct sk_exchange_desc exchange; /* of nodes[0] */
-    uint32_t merge_blocks;
 };
 struct sk_stages {
     struct sk_stage *s; /* topological order; the last one is the output */

@@ -38,7 +38,8 @@ struct sk_tree {
 /* Properties of a then b as one operator. */
 static inline uint32_t sk_props_chain(uint32_t a, uint32_t b) {
     const uint32_t both = SK_OP_ONE_TO_ONE | SK_OP_BY_ROW;
-    const uint32_t any = SK_OP_SOURCE | SK_OP_WRITES | SK_OP_NO_FUSE | SK_OP_LIMIT | SK_OP_UNION | SK_OP_PACKS | SK_OP_EXCHANGE;
+    const uint32_t any =
+        SK_OP_SOURCE | SK_OP_WRITES | SK_OP_NO_FUSE | SK_OP_LIMIT | SK_OP_UNION | SK_OP_PACKS | SK_OP_EXCHANGE | SK_OP_MERGE;
     const uint32_t few = SK_OP_ONE_TO_ONE | SK_OP_NO_MORE; /* a one-to-one operator gives no more rows than it takes, too */
     uint32_t p = (a & b & both) | ((a | b) & any);
     return (a & few) && (b & few) && !(p & SK_OP_ONE_TO_ONE) ? p | SK_OP_NO_MORE : p;

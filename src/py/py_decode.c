@@ -127,14 +127,16 @@ static PyObject *dec_stage(struct py_state *st, const struct sk_view *v) {
     return list;
 }
 
-/* (row0, n_rows, side), of an exchange also (length, run, row). */
-static PyObject *dec_range(struct sk_rd *r, bool exchange) {
+/* (row0, n_rows, side), of an exchange also (length, run, row), of a merge also the lengths of its parts. */
+static PyObject *dec_range(struct sk_rd *r, uint32_t phase) {
     unsigned long long row0 = sk_rd_u64(r), rows = sk_rd_u64(r);
     unsigned side = sk_rd_u32(r);
-    if (!exchange) return Py_BuildValue("(KKI)", row0, rows, side);
+    if (phase == SK_PHASE_NONE) return Py_BuildValue("(KKI)", row0, rows, side);
     unsigned long long length = sk_rd_u64(r);
     unsigned run = sk_rd_u32(r), row = sk_rd_u32(r);
-    return Py_BuildValue("(KKIKII)", row0, rows, side, length, run, row);
+    if (phase != SK_PHASE_MERGE) return Py_BuildValue("(KKIKII)", row0, rows, side, length, run, row);
+    struct sk_bytes parts = sk_rd_bytes(r);
+    return Py_BuildValue("(KKIKIIy#)", row0, rows, side, length, run, row, (const char *)parts.p, (Py_ssize_t)parts.n);
 }
 
 /* (task_seq or None, cap_rows, target_max_bytes, unit params, [(row0, n_rows, side)], values, None); of an exchange the ranges are longer, and the last is (phase, first
@@ -148,7 +150,7 @@ static PyObject *dec_exec(struct py_state *st, const struct sk_view *v) {
     uint32_t n = sk_rd_u32(&r), phase = sk_rd_u32(&r), of[3] = {0};
     PyObject *list = PyList_New(0);
     for (uint32_t i = 0; list && i < n && sk_rd_ok(&r); i++) {
-        PyObject *row = dec_range(&r, phase != SK_PHASE_NONE);
+        PyObject *row = dec_range(&r, phase);
         if (!row || PyList_Append(list, row) < 0) Py_CLEAR(list);
         Py_XDECREF(row);
     }

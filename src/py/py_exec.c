@@ -303,6 +303,19 @@ static int put_item(PyObject *d, const char *key, PyObject *v) /* takes v */
 #define U(o, d, f) put_item(d, #f, PyLong_FromUnsignedLongLong((unsigned long long)(o).f))
 #define I(o, d, f) put_item(d, #f, PyLong_FromLongLong((o).f))
 
+/* What an exchange did: "exchange" of the operator that it is in front of. */
+static bool add_exchange(PyObject *op, const struct sk_exec_op_stats *o) {
+    if (o->merges && PyDict_SetItemString(op, "merges", Py_True) < 0) return false;
+    if (!o->strategy) return true;
+    PyObject *d = PyDict_New();
+    bool ok = d && put_item(d, "strategy", PyUnicode_FromString(o->strategy)) == 0 && U(*o, d, values) == 0 && U(*o, d, merge) == 0 &&
+              U(*o, d, packs) == 0 && U(*o, d, pack_bytes) == 0 && U(*o, d, disk_bytes) == 0 && U(*o, d, partitions) == 0 &&
+              U(*o, d, largest_bytes) == 0 && U(*o, d, taken_bytes) == 0 && U(*o, d, read_bytes) == 0 &&
+              PyDict_SetItemString(op, "exchange", d) == 0;
+    Py_XDECREF(d);
+    return ok;
+}
+
 static PyObject *op_dict(const struct sk_exec_op_stats *o) {
     static const char *const kinds[] = {"blocks", "tasks", "actors", "limit", "union"};
     PyObject *d = PyDict_New(), *fused = PyList_New(0);
@@ -313,9 +326,7 @@ static PyObject *op_dict(const struct sk_exec_op_stats *o) {
               U(*o, d, blocks_out) == 0 && U(*o, d, queued_blocks) == 0 && U(*o, d, queued_bytes) == 0 &&
               U(*o, d, peak_queued_bytes) == 0 && I(*o, d, task_ns_total) == 0 && I(*o, d, task_ns_max) == 0 &&
               I(*o, d, wait_input_ns) == 0 && I(*o, d, wait_memory_ns) == 0 && I(*o, d, wait_resource_ns) == 0 &&
-              I(*o, d, wait_consumer_ns) == 0 && I(*o, d, first_out_ns) == 0 && U(*o, d, n_actors) == 0 && I(*o, d, total_units) == 0 &&
-              (!o->partitions ||
-               (U(*o, d, packs) == 0 && U(*o, d, pack_bytes) == 0 && U(*o, d, partitions) == 0 && U(*o, d, largest_bytes) == 0));
+              I(*o, d, wait_consumer_ns) == 0 && I(*o, d, first_out_ns) == 0 && U(*o, d, n_actors) == 0 && I(*o, d, total_units) == 0;
     for (uint32_t i = 0; ok && i < SK_MIN(o->n_fused, SK_COUNT(o->fused)); i++) {
         PyObject *row = Py_BuildValue("{s:K,s:K,s:K,s:K}", "rows_out", (unsigned long long)o->fused[i].rows_out, "ns",
                                       (unsigned long long)o->fused[i].ns, "io_retries", (unsigned long long)o->fused[i].io_retries, "aside",
@@ -323,7 +334,7 @@ static PyObject *op_dict(const struct sk_exec_op_stats *o) {
         ok = row && PyList_Append(fused, row) == 0;
         Py_XDECREF(row);
     }
-    ok = ok && PyDict_SetItemString(d, "fused", fused) == 0;
+    ok = ok && PyDict_SetItemString(d, "fused", fused) == 0 && add_exchange(d, o);
     Py_XDECREF(fused);
     if (!ok) Py_CLEAR(d);
     return d;
@@ -439,7 +450,7 @@ static PyType_Slot exec_slots[] = {
 };
 static PyType_Spec exec_spec = {"skate._skate.Exec", sizeof(struct py_exec), 0, Py_TPFLAGS_DEFAULT, exec_slots};
 
-/* _skate.POLICIES, _skate.SHUFFLES: names of scheduling policies, and of strategies of exchanges. */
+/* _skate.POLICIES: names of scheduling policies. */
 static int add_names(PyObject *module, const char *as, const char *(*name_of)(unsigned i)) {
     unsigned n = 0;
     while (name_of(n)) n++;
@@ -454,8 +465,19 @@ static int add_names(PyObject *module, const char *as, const char *(*name_of)(un
     return rc;
 }
 
+/* _skate.SHUFFLES: names of strategies of exchanges, and whether each may merge packs. */
+static int add_shuffles(PyObject *module) {
+    PyObject *all = PyDict_New();
+    int rc = all ? 0 : -1;
+    for (unsigned i = 0; rc == 0 && sk_shuffle_name(i); i++)
+        rc = PyDict_SetItemString(all, sk_shuffle_name(i), sk_shuffle_find(sk_shuffle_name(i))->merges ? Py_True : Py_False);
+    if (rc == 0) rc = PyModule_AddObjectRef(module, "SHUFFLES", all);
+    Py_XDECREF(all);
+    return rc;
+}
+
 int py_exec_types(PyObject *module, struct py_state *st) {
     st->exec_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &exec_spec, NULL);
     if (!st->exec_type || PyModule_AddType(module, st->exec_type) < 0) return -1;
-    return add_names(module, "POLICIES", sk_policy_name) < 0 || add_names(module, "SHUFFLES", sk_shuffle_name) < 0 ? -1 : 0;
+    return add_names(module, "POLICIES", sk_policy_name) < 0 || add_shuffles(module) < 0 ? -1 : 0;
 }

@@ -132,10 +132,10 @@ struct given { /* the arguments of add(); borrowed */
     PyObject *inputs, *resources, *pool, *units, *blocks, *env;
     int64_t cpus, gpus, memory, limit, batch_rows;
     int32_t max_restarts, max_task_retries, max_retries; /* INT32_MIN: not given */
-    uint32_t max_in_flight, max_tasks, max_calls, n_partitions, spread, merge_blocks;
+    uint32_t max_in_flight, max_tasks, max_calls, n_partitions, spread;
     int32_t bundle;
     uint64_t group;
-    bool source, one_to_one, no_more, by_row, first_rows, writes, alone, numbered, concatenates, joins, packs, exchange, cut;
+    bool source, one_to_one, no_more, by_row, first_rows, writes, alone, numbered, concatenates, joins, packs, exchange, merge, cut;
 };
 
 #define F(...) PY_FIELD(struct given, __VA_ARGS__)
@@ -178,7 +178,7 @@ static const struct py_field field[] = {
     F("cut", BOOL, cut),
     F("n_partitions", U32, n_partitions),
     F("spread", U32, spread),
-    F("merge_blocks", U32, merge_blocks),
+    F("merge", BOOL, merge),
 };
 static const struct py_fields fields = {"add", SK_COUNT(field), 4, field};
 
@@ -186,7 +186,7 @@ static uint32_t props_of(const struct given *g) {
     return (g->source ? SK_OP_SOURCE : 0) | (g->one_to_one ? SK_OP_ONE_TO_ONE : 0) | (g->no_more ? SK_OP_NO_MORE : 0) |
            (g->by_row ? SK_OP_BY_ROW : 0) | (g->first_rows ? SK_OP_LIMIT : 0) | (g->writes ? SK_OP_WRITES : 0) |
            (g->alone ? SK_OP_NO_FUSE : 0) | (g->numbered ? SK_OP_NUMBERED : 0) | (g->concatenates ? SK_OP_UNION : 0) |
-           (g->joins ? SK_OP_ZIP : 0) | (g->packs ? SK_OP_PACKS : 0) | (g->exchange ? SK_OP_EXCHANGE : 0);
+           (g->joins ? SK_OP_ZIP : 0) | (g->packs ? SK_OP_PACKS : 0) | (g->exchange ? SK_OP_EXCHANGE : 0) | (g->merge ? SK_OP_MERGE : 0);
 }
 
 /* Its shape, if it is not that of most: one CPU. */
@@ -224,8 +224,7 @@ static PyObject *plan_add(PyObject *self, PyObject *args, PyObject *kw) {
                              .max_in_flight = g.max_in_flight,
                              .max_tasks = g.max_tasks,
                              .max_calls = g.max_calls,
-                             .exchange = {.cut = g.cut, .n_partitions = g.n_partitions, .spread = g.spread},
-                             .merge_blocks = g.merge_blocks};
+                             .exchange = {.cut = g.cut, .n_partitions = g.n_partitions, .spread = g.spread}};
     if (g.pool && !PyArg_ParseTuple(g.pool, "ii;add: 'pool' must be (least, most)", &least, &most)) return NULL;
     if (least < 0 || most < 0) return PyErr_Format(PyExc_ValueError, "add: 'pool' must be (least, most), not %R", g.pool);
     d.pool_min = (uint32_t)least;

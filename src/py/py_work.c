@@ -1,4 +1,4 @@
-/* py_work.c - the tasks of an exchange: _skate.exchange_map, _cut, _reduce (see shuffle/work.h).
+/* py_work.c - the tasks of an exchange: _skate.exchange_map, _merge, _cut, _reduce (see shuffle/work.h).
  *
  * Each opens its batches and gives a Work: an iterator of BlockOuts, which are measured without the GIL and written when they are sent. Rows are never touched
  * in Python. */
@@ -21,6 +21,7 @@ struct work {
     SK_VEC(struct opened *) batches;
     const struct ArrowArray **list;
     struct sk_slice *slices;
+    const uint32_t **parts; /* of each slice that is merged; what they point to is in `keep` */
     bool busy;
 };
 
@@ -105,6 +106,7 @@ static void work_dealloc(PyObject *o) {
     sk_free(w->buffers);
     sk_free(w->list);
     sk_free(w->slices);
+    sk_free(w->parts);
     Py_XDECREF(w->keep);
     type->tp_free(o);
     Py_DECREF(type);
@@ -304,6 +306,64 @@ static int open_slices(struct py_state *st, struct work *w, PyObject *slices) {
     return same;
 }
 
+/* The lists of batches of slices that open_slices has opened. */
+static void list_slices(struct work *w, uint32_t n) {
+    for (uint32_t i = 0, at = 0; i < n; at += w->slices[i++].n) w->slices[i].batches = w->list + at;
+}
+
+/* rows: [(pack, lengths of its parts)] -> what open_slices takes; the lengths are kept. */
+static PyObject *packs_of(struct work *w, PyObject *rows, uint32_t n_parts) {
+    uint32_t n = (uint32_t)PyList_GET_SIZE(rows);
+    PyObject *slices = PyList_New((Py_ssize_t)n);
+    w->parts = sk_calloc(SK_TAG_PY, (n + 1) * sizeof *w->parts);
+    if (slices && !w->parts) PyErr_NoMemory();
+    for (uint32_t i = 0; i < n && !PyErr_Occurred(); i++) {
+        PyObject *row = PyList_GET_ITEM(rows, i), *pack, *parts, *slice = NULL;
+        if (!PyTuple_Check(row) || !PyArg_ParseTuple(row, "OS:pack", &pack, &parts)) {
+            if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "a pack is (blocks, lengths of its parts)");
+        } else if (PyBytes_GET_SIZE(parts) != (Py_ssize_t)(n_parts * sizeof **w->parts)) {
+            PyErr_Format(PyExc_ValueError, "lengths of %zd bytes, of %u parts", PyBytes_GET_SIZE(parts), n_parts);
+        } else if (PyList_Append(w->keep, parts) == 0 && (slice = Py_BuildValue("(OIiI)", pack, i, 1, 0u))) {
+            w->parts[i] = (const uint32_t *)(const void *)PyBytes_AS_STRING(parts);
+        }
+        if (slice) PyList_SET_ITEM(slices, (Py_ssize_t)i, slice);
+    }
+    if (PyErr_Occurred()) Py_CLEAR(slices);
+    return slices;
+}
+
+static PyObject *m_merge(PyObject *module, PyObject *args) {
+    struct py_state *st = PyModule_GetState(module);
+    PyObject *rows;
+    const char *p;
+    Py_ssize_t n;
+    struct sk_merge_input in = {0};
+    PY_ERR(err);
+    if (!PyArg_ParseTuple(args, "y#O!III:exchange_merge", &p, &n, &PyList_Type, &rows, &in.first, &in.n, &in.values)) return NULL;
+    PyObject *o = work_new(st, (struct sk_bytes){p, (size_t)n}, PyList_GET_SIZE(rows));
+    if (!o) return NULL;
+    struct work *w = work_of(o);
+    PyObject *slices = packs_of(w, rows, in.n);
+    int r = slices ? open_slices(st, w, slices) : -1;
+    Py_XDECREF(slices);
+    if (r > 0 && !list_of(w, 0)) r = -1;
+    if (r <= 0) {
+        Py_DECREF(o);
+        return r < 0 ? NULL : Py_NewRef(Py_None);
+    }
+    in.n_slices = (uint32_t)PyList_GET_SIZE(rows);
+    list_slices(w, in.n_slices);
+    in.slices = w->slices;
+    in.parts = w->parts;
+    if (!w->batches.n) return o; /* no rows, and no columns */
+    in.schema = w->batches.p[0]->schema;
+    sk_rc rc;
+    PY_DROP(st)
+    rc = sk_work_merge(w->what, &in, &w->work, &err);
+    PY_TAKE(st)
+    return begun(st, o, rc, &err);
+}
+
 static PyObject *m_reduce(PyObject *module, PyObject *args) {
     struct py_state *st = PyModule_GetState(module);
     PyObject *slices, *bounds;
@@ -326,9 +386,7 @@ static PyObject *m_reduce(PyObject *module, PyObject *args) {
         Py_DECREF(o);
         return r < 0 ? NULL : Py_NewRef(Py_None);
     }
-    for (uint32_t i = 0, at = 0; i < (uint32_t)PyList_GET_SIZE(slices); at += w->slices[i++].n) {
-        w->slices[i].batches = w->list + at;
-    }
+    list_slices(w, (uint32_t)PyList_GET_SIZE(slices));
     in.schema = n_batches ? w->batches.p[0]->schema : NULL;
     in.slices = w->slices;
     in.n_slices = (uint32_t)PyList_GET_SIZE(slices);
@@ -369,6 +427,10 @@ PyMethodDef py_work_methods[] = {
     {"exchange_what", (PyCFunction)(void (*)(void))m_what, METH_VARARGS | METH_KEYWORDS,
      "exchange_what(kind, keys=[(name, descending, nulls first)], ...): what an exchange does, as bytes for its tasks."},
     {"exchange_map", m_map, METH_VARARGS, "exchange_map(what, batch, number of the map, rows before, bounds or None, values=1): a Work."},
+    {"exchange_merge", m_merge, METH_VARARGS,
+     "exchange_merge(what, [(pack, lengths of its parts)], first partition, partitions (0: runs), values): a Work; None: they are of "
+     "different schemas. A pack: bytes of "
+     "blocks, or a list of batches; lengths: of uint32, 0: it has no batch of that partition."},
     {"exchange_cut", m_cut, METH_VARARGS,
      "exchange_cut(what, samples, n): a Work; None: they are of different schemas. A sample: bytes of a block, or a list of one batch."},
     {"exchange_reduce", m_reduce, METH_VARARGS,
@@ -394,5 +456,6 @@ int py_work_types(PyObject *module, struct py_state *st) {
         PyModule_AddIntConstant(module, "PARTITIONS", SK_WHAT_PARTITIONS) < 0 ||
         PyModule_AddIntConstant(module, "SIDE_BOUNDS", SK_SIDE_BOUNDS) < 0)
         return -1;
-    return PyModule_AddIntConstant(module, "PHASE_CUT", SK_PHASE_CUT);
+    return PyModule_AddIntConstant(module, "PHASE_CUT", SK_PHASE_CUT) < 0 ? -1
+                                                                          : PyModule_AddIntConstant(module, "PHASE_MERGE", SK_PHASE_MERGE);
 }

@@ -1,5 +1,5 @@
-/* run.c - the map of a sort: a batch becomes a run of pages in the order of the keys (or several runs, of neighbouring keys), each with a sample of where its
- * pages begin.
+/* run.c - sorted runs: a batch becomes a run of pages in the order of the keys (or several runs, of neighbouring keys), each with a sample of where its pages begin;
+ * and so do runs that are merged.
  *
  * A page is a block of about 32 KiB (of small runs less, so that a run can be cut in a few hundred places), which a reduce reads whole: what is read of a run
  * beyond a partition is less than two pages. */
@@ -12,53 +12,72 @@
 struct run {
     struct sk_work head;
     const struct sk_what *what;
-    struct sk_map_input in;
-    uint32_t *index; /* the rows in order; `rows` of them are wanted */
+    const struct ArrowSchema *schema;
+    const struct ArrowArray **arrays; /* the map's batch; or all pages of the runs that are merged */
+    uint32_t n_arrays, values;
+    uint32_t *index;        /* of a map: its rows in order; `rows` of them are wanted */
+    struct sk_keys **keys;  /* of runs: one a page */
+    struct sk_merge *merge; /* of them */
     uint64_t rows, page_rows;
-    uint32_t n_pages, next; /* next: page of the next run */
-    uint64_t *numbers[3];   /* of each page of the run at hand: rows, offset, length */
-    struct sk_value *value; /* that run, whose sample was given */
+    uint32_t n_pages, next;  /* next: page of the next run */
+    uint64_t *numbers[3];    /* of each page of the run at hand: rows, offset, length */
+    struct sk_place *firsts; /* and its first row */
+    struct sk_value *value;  /* that run, whose sample was given */
 };
 
-static sk_rc sort(struct run *w, struct sk_err *err) {
-    struct sk_keys *keys;
-    SK_TRY(sk_what_keys(w->what, w->in.schema, w->in.array, &keys, err));
-    w->index = sk_alloc_large(SK_TAG_KERNEL, (size_t)w->in.array->length * sizeof *w->index);
-    sk_rc rc =
-        w->index ? sk_sort(keys, w->index, err) : SK_ERR(err, SK_ENOMEM, "no memory to sort %lld rows", (long long)w->in.array->length);
-    sk_keys_destroy(keys);
-    return rc;
-}
-
-static sk_rc choose_pages(struct run *w, struct sk_err *err) {
-    uint64_t bytes, rows = (uint64_t)w->in.array->length;
-    SK_TRY(sk_block_nbytes(w->in.schema, w->in.array, &bytes, err));
+/* bytes: of all rows there are. */
+static sk_rc choose_pages(struct run *w, uint64_t bytes, uint64_t rows, struct sk_err *err) {
     w->rows = w->what->limit ? SK_MIN(w->what->limit, rows) : rows;
     if (rows) bytes = bytes / rows * w->rows + bytes % rows * w->rows / rows;
     uint64_t page = SK_MIN(SK_MAX(bytes / PAGES_WANTED, PAGE_LEAST), PAGE_MOST), n = SK_MAX(bytes / page, 1);
     w->page_rows = SK_MAX((w->rows + n - 1) / n, 1);
     w->n_pages = (uint32_t)SK_MAX((w->rows + w->page_rows - 1) / w->page_rows, 1); /* without a row: one page, which keeps the schema */
-    for (int i = 0; i < 3; i++) {
-        w->numbers[i] = sk_calloc(SK_TAG_KERNEL, w->n_pages * sizeof **w->numbers);
-        if (!w->numbers[i]) return SK_ERR(err, SK_ENOMEM, "no memory for a run of %u pages", w->n_pages);
+    w->firsts = sk_calloc(SK_TAG_KERNEL, w->n_pages * sizeof *w->firsts);
+    for (int i = 0; i < 3; i++) w->numbers[i] = sk_calloc(SK_TAG_KERNEL, w->n_pages * sizeof **w->numbers);
+    return w->firsts && w->numbers[0] && w->numbers[1] && w->numbers[2]
+               ? SK_OK
+               : SK_ERR(err, SK_ENOMEM, "no memory for a run of %u pages", w->n_pages);
+}
+
+/* ---- values ---- */
+
+/* The page with the rows from `from` on. places: room for as many, where runs are merged. */
+static sk_rc plan_page(struct run *w, uint64_t from, uint64_t rows, struct sk_place *places, struct sk_place *first,
+                       struct sk_block_plan **out, struct sk_err *err) {
+    uint64_t size;
+    *first = (struct sk_place){SK_PLACE_NONE, 0};
+    if (!w->merge) {
+        if (rows) *first = (struct sk_place){0, w->index[from]};
+        return sk_block_measure_rows(w->schema, w->arrays[0], w->index + from, rows, out, &size, err);
     }
-    return SK_OK;
+    if (sk_merge_next(w->merge, places, rows) != rows) return SK_ERR(err, SK_EINVAL, "a merge ended before its rows");
+    if (rows) *first = places[0];
+    return sk_block_measure_places(w->schema, &(struct sk_block_side){w->arrays, w->n_arrays, places}, 1, NULL, rows, out, &size, err);
 }
 
 /* A run of pages [next, next + n). */
 static sk_rc plan_run(struct run *w, uint32_t n, struct sk_value **out, struct sk_err *err) {
+    uint64_t at = w->next * w->page_rows, end = SK_MIN(at + n * w->page_rows, w->rows);
     struct sk_value *v = sk_value_create(SK_VALUE_RUN, n, 0);
-    if (!v) return SK_ERR(err, SK_ENOMEM, "no memory for a run of %u pages", n);
+    struct sk_place *places = w->merge ? sk_alloc_large(SK_TAG_KERNEL, (size_t)(end - at) * sizeof *places) : NULL;
     sk_rc rc = SK_OK;
+    if (!v || (w->merge && !places)) {
+        sk_free(places);
+        sk_value_destroy(v);
+        return SK_ERR(err, SK_ENOMEM, "no memory for a run of %u pages", n);
+    }
+    v->mem[0] = places;
     for (uint32_t i = 0; i < n && rc == SK_OK; i++) {
         struct sk_block_plan *plan;
-        uint64_t from = (w->next + i) * w->page_rows, rows = SK_MIN(w->page_rows, w->rows - from), size, at = v->size;
-        rc = sk_block_measure_rows(w->in.schema, w->in.array, w->index + from, rows, &plan, &size, err);
+        uint64_t rows = SK_MIN(w->page_rows, w->rows - at), size = v->size;
+        rc = plan_page(w, at, rows, places, &w->firsts[i], &plan, err);
         if (rc) break;
         sk_value_add(v, plan);
         w->numbers[0][i] = rows;
-        w->numbers[1][i] = at;
-        w->numbers[2][i] = v->size - at;
+        w->numbers[1][i] = size;
+        w->numbers[2][i] = v->size - size;
+        at += rows;
+        if (places) places += rows;
     }
     if (rc) sk_value_destroy(v);
     else *out = v;
@@ -66,27 +85,20 @@ static sk_rc plan_run(struct run *w, uint32_t n, struct sk_value **out, struct s
 }
 
 static sk_rc give_sample(const struct run *w, uint32_t n, struct sk_value **out, struct sk_err *err) {
-    const struct ArrowArray *arrays[] = {w->in.array};
     struct sk_key *keys = sk_alloc(SK_TAG_KERNEL, w->what->n_keys * sizeof *keys);
-    struct sk_place *places = sk_alloc(SK_TAG_KERNEL, n * sizeof *places);
-    sk_rc rc;
-    if (!keys || !places) SK_GO(SK_ERR(err, SK_ENOMEM, "no memory for a sample of %u pages", n));
-    for (uint32_t i = 0; i < n; i++)
-        places[i] = w->rows ? (struct sk_place){0, w->index[(w->next + i) * w->page_rows]} : (struct sk_place){SK_PLACE_NONE, 0};
-    SK_GO(sk_what_columns(w->what, w->in.schema, keys, err));
-    struct sk_frame frame = {.schema = w->in.schema,
-                             .arrays = arrays,
-                             .n_arrays = 1,
+    if (!keys) return SK_ERR(err, SK_ENOMEM, "no memory for a sample of %u pages", n);
+    sk_rc rc = sk_what_columns(w->what, w->schema, keys, err);
+    struct sk_frame frame = {.schema = w->schema,
+                             .arrays = w->arrays,
+                             .n_arrays = w->n_arrays,
                              .keys = keys,
                              .n_keys = w->what->n_keys,
                              .n_numbers = 3,
                              .numbers = (const uint64_t *const *)w->numbers,
-                             .places = places,
+                             .places = w->firsts,
                              .rows = n};
-    SK_GO(sk_frame_value(&frame, SK_VALUE_SAMPLE, out, err));
-out:
+    if (rc == SK_OK) rc = sk_frame_value(&frame, SK_VALUE_SAMPLE, out, err);
     sk_free(keys);
-    sk_free(places);
     return rc;
 }
 
@@ -98,7 +110,7 @@ static sk_rc run_next(struct sk_work *head, struct sk_value **out, struct sk_err
         w->value = NULL;
         return SK_OK;
     }
-    uint32_t values = SK_MAX(w->in.values, 1u), n = SK_MIN((w->n_pages + values - 1) / values, w->n_pages - w->next);
+    uint32_t values = SK_MAX(w->values, 1u), n = SK_MIN((w->n_pages + values - 1) / values, w->n_pages - w->next);
     SK_TRY(plan_run(w, n, &w->value, err));
     SK_TRY(give_sample(w, n, out, err));
     w->next += n;
@@ -109,20 +121,87 @@ static void run_destroy(struct sk_work *head) {
     struct run *w = (void *)head;
     for (int i = 0; i < 3; i++) sk_free(w->numbers[i]);
     sk_value_destroy(w->value);
+    sk_merge_destroy(w->merge);
+    for (uint32_t b = 0; w->keys && b < w->n_arrays; b++) sk_keys_destroy(w->keys[b]);
+    sk_free(w->keys);
+    sk_free(w->firsts);
+    sk_free(w->arrays);
     sk_free(w->index);
     sk_free(w);
 }
 
-sk_rc sk_run_create(const struct sk_what *what, const struct sk_map_input *in, struct sk_work **out, struct sk_err *err) {
+static struct run *begin(const struct sk_what *what, const struct ArrowSchema *schema, uint32_t n_arrays, uint32_t values,
+                         struct sk_err *err) {
     struct run *w = sk_calloc(SK_TAG_KERNEL, sizeof *w);
-    if (!w) return SK_ERR(err, SK_ENOMEM, "no memory to sort");
-    w->head = (struct sk_work){run_next, run_destroy};
-    w->what = what;
-    w->in = *in;
+    const struct ArrowArray **arrays = sk_calloc(SK_TAG_KERNEL, n_arrays * sizeof *arrays);
+    if (!w || !arrays) {
+        sk_free(w);
+        sk_free(arrays);
+        (void)!SK_ERR(err, SK_ENOMEM, "no memory to sort");
+        return NULL;
+    }
+    *w = (struct run){
+        .head = {run_next, run_destroy}, .what = what, .schema = schema, .arrays = arrays, .n_arrays = n_arrays, .values = values};
+    return w;
+}
+
+/* ---- of a map ---- */
+
+static sk_rc sort(struct run *w, struct sk_err *err) {
+    struct sk_keys *keys;
+    int64_t rows = w->arrays[0]->length;
+    SK_TRY(sk_what_keys(w->what, w->schema, w->arrays[0], &keys, err));
+    w->index = sk_alloc_large(SK_TAG_KERNEL, (size_t)rows * sizeof *w->index);
+    sk_rc rc = w->index ? sk_sort(keys, w->index, err) : SK_ERR(err, SK_ENOMEM, "no memory to sort %lld rows", (long long)rows);
+    sk_keys_destroy(keys);
+    return rc;
+}
+
+sk_rc sk_run_create(const struct sk_what *what, const struct sk_map_input *in, struct sk_work **out, struct sk_err *err) {
+    struct run *w = begin(what, in->schema, 1, in->values, err);
+    uint64_t bytes;
     sk_rc rc;
+    if (!w) return SK_ENOMEM;
+    w->arrays[0] = in->array;
     SK_GO(sort(w, err));
-    SK_GO(choose_pages(w, err));
+    SK_GO(sk_block_nbytes(in->schema, in->array, &bytes, err));
+    SK_GO(choose_pages(w, bytes, (uint64_t)in->array->length, err));
 out:
+    if (rc) run_destroy(&w->head);
+    else *out = &w->head;
+    return rc;
+}
+
+/* ---- of runs that are merged ---- */
+
+sk_rc sk_run_merge_create(const struct sk_what *what, const struct sk_merge_input *in, struct sk_work **out, struct sk_err *err) {
+    uint32_t n = 0;
+    for (uint32_t s = 0; s < in->n_slices; s++) n += in->slices[s].n;
+    struct run *w = begin(what, in->schema, n, in->values, err);
+    uint32_t *pages = sk_alloc(SK_TAG_KERNEL, in->n_slices * sizeof *pages);
+    uint64_t bytes = 0, rows = 0, one;
+    sk_rc rc;
+    if (!w) {
+        sk_free(pages);
+        return SK_ENOMEM;
+    }
+    w->keys = sk_calloc(SK_TAG_KERNEL, n * sizeof *w->keys);
+    if (!pages || !w->keys) SK_GO(SK_ERR(err, SK_ENOMEM, "no memory to merge %u runs", in->n_slices));
+    n = 0;
+    for (uint32_t s = 0; s < in->n_slices; s++) {
+        pages[s] = in->slices[s].n;
+        for (uint32_t b = 0; b < pages[s]; b++, n++) {
+            w->arrays[n] = in->slices[s].batches[b];
+            SK_GO(sk_what_keys(what, in->schema, w->arrays[n], &w->keys[n], err));
+            SK_GO(sk_block_nbytes(in->schema, w->arrays[n], &one, err));
+            bytes += one;
+            rows += (uint64_t)w->arrays[n]->length;
+        }
+    }
+    SK_GO(sk_merge_create((const struct sk_keys *const *)w->keys, NULL, pages, in->n_slices, &w->merge, err));
+    SK_GO(choose_pages(w, bytes, rows, err));
+out:
+    sk_free(pages);
     if (rc) run_destroy(&w->head);
     else *out = &w->head;
     return rc;

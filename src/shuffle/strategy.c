@@ -1,5 +1,5 @@
-/* strategy.c - strategies by name, and what a way of cutting costs: the arithmetic of Exoshuffle (papers: M + R objects of one value a map, M x R of one a partition) with
- * the figures of this store. Pure.
+/* strategy.c - strategies by name, and what a way of wiring costs: the arithmetic of Exoshuffle (M + R objects of one value a map, M x R of one a partition, and
+ * M / F packs where F are merged) with the figures of this store and of a disk. Pure.
  *
  * Measured on 2 cores, 10 million rows of 100 bytes through a store of 128 MiB (8 times less), 64 maps, 96 partitions: one value a map 143 s, eight 5.7 s. With one
  * all of a full store is held by the reduces at work, so what they read from disk finds no room: each part waits for the overflow. */
@@ -9,9 +9,13 @@
 
 #define OBJECT_S 15e-6   /* a value: put, told of, given back */
 #define SLICE_S 3e-6     /* a part of a value as an argument */
+#define READ_S 60e-6     /* a part that is read from disk, beside its bytes */
 #define DISK_S 1e-9      /* a byte to or from disk */
 #define CROWDED_S 150e-9 /* a byte that is read while reduces at work hold all of memory */
 #define COPY_S 0.1e-9    /* a byte that a task gets for nothing, as part of a whole value */
+#define MERGE_S 0.6e-9   /* a byte that is merged: read, and written once more */
+#define TASK_S 150e-6    /* a task */
+#define GATHERED 4u      /* a share of memory: packs that wait to be merged */
 
 extern const struct sk_shuffle_ops *const sk_shuffle_table[];
 extern const unsigned sk_shuffle_table_n;
@@ -24,12 +28,25 @@ const struct sk_shuffle_ops *sk_shuffle_find(const char *name) {
 
 const char *sk_shuffle_name(unsigned i) { return i < sk_shuffle_table_n ? sk_shuffle_table[i]->name : NULL; }
 
-double sk_shuffle_cost(const struct sk_shuffle_sizes *z, uint32_t values) {
-    double bytes = (double)z->bytes, memory = (double)SK_MAX(z->memory_bytes, 1), v = (double)SK_MAX(values, 1u);
+uint32_t sk_shuffle_fan_in(const struct sk_shuffle_sizes *z, uint32_t ranges, uint64_t bytes) {
+    uint64_t n = z->memory_bytes / GATHERED / SK_MAX(ranges, 1u) / SK_MAX(bytes, 1);
+    return n < 2 ? 0 : (uint32_t)SK_MIN(n, SK_SHUFFLE_MERGE_MAX);
+}
+
+double sk_shuffle_cost(const struct sk_shuffle_sizes *z, struct sk_shuffle_way way) {
+    double bytes = (double)z->bytes, memory = (double)SK_MAX(z->memory_bytes, 1), v = (double)SK_MAX(way.values, 1u);
     double maps = SK_MAX(bytes / (double)SK_MAX(z->map_bytes, 1), 1), reduces = SK_MAX(bytes / (double)SK_MAX(z->reduce_bytes, 1), 1);
-    double disk = z->spills && bytes > memory ? bytes - memory : 0;
+    double sources = maps, sec = maps * v * OBJECT_S;
+    if (way.merge > 1) {
+        double merges = SK_MAX(maps / way.merge, 1) * (z->runs ? 1 : v);
+        sources = SK_MAX(maps / way.merge, 1);
+        v = (z->runs ? 1 : v) * (double)SK_MAX(way.merged, 1u);
+        sec += merges * TASK_S + sources * v * OBJECT_S + bytes * MERGE_S / (double)SK_MAX(z->slots, 1u);
+    }
+    double disk = z->spills && bytes > memory ? bytes - memory : 0, slices = sources * SK_MAX(reduces, v);
     double held = SK_MIN(2 / v, 1);                    /* of memory: values that reduces at work have parts of, at the border of two */
     double crowd = SK_MIN(SK_MAX(2 * held - 1, 0), 1); /* up to half of it there is room for what they read */
-    double sec = maps * v * OBJECT_S + maps * SK_MAX(reduces, v) * SLICE_S + disk * (2 * DISK_S + crowd * CROWDED_S);
+    sec += slices * SLICE_S + disk * (2 * DISK_S + crowd * CROWDED_S);
+    if (disk > 0) sec += slices * disk / bytes * READ_S;
     return z->parts ? sec : sec + bytes * SK_MAX(reduces / v - 1, 0) * COPY_S;
 }

@@ -121,6 +121,18 @@ struct sk_slice { /* batches of one map or run, in order; outlives the work and 
 sk_rc sk_work_cut(const struct sk_what *what, const struct ArrowSchema *schema, const struct ArrowArray *const *samples, uint32_t n_runs,
                   uint32_t n_partitions, struct sk_work **out, struct sk_err *err) SK_MUST_USE;
 
+struct sk_merge_input {               /* all of it outlives the work and its values */
+    const struct ArrowSchema *schema; /* of all batches */
+    const struct sk_slice
+        *slices; /* whole packs of partitions [first, first + n), or runs, in order; columns_only, run and partition are without meaning */
+    uint32_t n_slices;
+    uint32_t first, n;            /* n 0: runs */
+    const uint32_t *const *parts; /* [n_slices][n]: not 0: the pack has a batch of this partition */
+    uint32_t values;              /* in how many values the result is to be, as in sk_map_input */
+};
+/* PARTS of partitions [first, first + n), or SAMPLEs, each with its RUN. What reduces make of it is what they make of the packs themselves. */
+sk_rc sk_work_merge(const struct sk_what *what, const struct sk_merge_input *in, struct sk_work **out, struct sk_err *err) SK_MUST_USE;
+
 struct sk_reduce_input {
     const struct ArrowSchema *schema; /* of all batches */
     const struct sk_slice *slices;    /* in order of (side, map) */

@@ -49,6 +49,8 @@ sk_rc sk_frame_value(const struct sk_frame *of, enum sk_value_kind kind, struct 
 
 /* The kinds of work that sk_work_map and sk_work_reduce choose from. */
 sk_rc sk_run_create(const struct sk_what *what, const struct sk_map_input *in, struct sk_work **out, struct sk_err *err) SK_MUST_USE;
+sk_rc sk_run_merge_create(const struct sk_what *what, const struct sk_merge_input *in, struct sk_work **out,
+                          struct sk_err *err) SK_MUST_USE;
 sk_rc sk_parts_create(const struct sk_what *what, const struct sk_map_input *in, struct sk_work **out, struct sk_err *err) SK_MUST_USE;
 sk_rc sk_merging_create(const struct sk_what *what, const struct sk_reduce_input *in, struct sk_work **out, struct sk_err *err) SK_MUST_USE;
 sk_rc sk_putting_create(const struct sk_what *what, const struct sk_reduce_input *in, struct sk_work **out, struct sk_err *err) SK_MUST_USE;

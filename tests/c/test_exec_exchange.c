@@ -3,7 +3,15 @@
 
 static struct rig R;
 
-static const struct sk_op PACKS = {"map_packs", SK_OP_PACKS}, EXCHANGE = {"reduce", SK_OP_EXCHANGE};
+static const struct sk_op PACKS = {"map_packs", SK_OP_PACKS}, EXCHANGE = {"reduce", SK_OP_EXCHANGE},
+                          MERGE = {"merge", SK_OP_PACKS | SK_OP_MERGE};
+
+static struct sk_shuffle_way WAY; /* what the strategy says from now on */
+static struct sk_shuffle_way way(const struct sk_shuffle_sizes *z) {
+    CHECK(z->memory_bytes && z->slots);
+    return WAY;
+}
+static const struct sk_shuffle_ops SAYS = {.name = "says", .merges = true, .way = way};
 
 struct note {
     struct sk_pack_note h;
@@ -21,6 +29,12 @@ static void begin(void) {
 
 static uint32_t packs(uint32_t in) {
     return rig_add(&R, &PACKS, (struct sk_node_desc){.label = "P", .cpu_e4 = 10000, .max_tasks = 100}, &in, 1);
+}
+
+static uint32_t merge(uint32_t in, uint32_t k) {
+    WAY = (struct sk_shuffle_way){.values = 1, .merge = k};
+    R.conf.shuffle = &SAYS;
+    return rig_add(&R, &MERGE, (struct sk_node_desc){.label = "M", .cpu_e4 = 10000}, &in, 1);
 }
 
 static uint32_t exchange(bool cut, uint32_t n, const uint32_t *in, uint32_t n_in) {
@@ -190,7 +204,8 @@ TEST(a_hot_partition_is_whole_where_sharing_is_not_allowed_or_helps_nothing) {
     for (int i = 0; i < 2; i++) {
         begin();
         R.conf.memory_bytes = 64 * 8 * 9;
-        start_two(2, (uint32_t)i, i ? OTHER : ROWS); /* what all would have is too large: no piece is smaller than half of it, so there is one */
+        start_two(2, (uint32_t)i,
+                  i ? OTHER : ROWS); /* what all would have is too large: no piece is smaller than half of it, so there is one */
         CHECK_STR_EQ(input(1), i ? "reduce 1-2/2 0:0@1+1(1) 0:1@1+1(1) 1:2@1+9(9) 1:3@1+9(9)"
                                  : "reduce 1-2/2 0:0@1+6(6) 0:1@1+5(5) 1:2@1+1(1) 1:3@0+1(1)");
         done(4, 0);
@@ -276,7 +291,7 @@ TEST(a_merge_takes_packs_of_the_same_partitions) {
     begin();
     R.conf.target_max_bytes = 640;
     uint32_t m = packs(rig_source(&R, 3, 64));
-    m = rig_add(&R, &PACKS, (struct sk_node_desc){.label = "M", .cpu_e4 = 10000, .merge_blocks = 2}, &m, 1);
+    m = merge(m, 2);
     rig_start(&R, exchange(false, 4, &m, 1));
     for (uint32_t i = 0; i < 3; i++) {
         rig_yield(&R, rig_task(&R, 0, i), 1, 64);
@@ -286,19 +301,91 @@ TEST(a_merge_takes_packs_of_the_same_partitions) {
     for (uint32_t i = 0; i < 3; i++) {
         for (uint32_t g = 0; g < 2; g++) id[i][g] = parts(rig_task(&R, 1, i), 2 * g, "11");
         done(1, i);
-        CHECK_EQ(rig_flying(&R, 2), i == 0 ? 0 : i == 1 ? 2 : 4); /* what is left is merged at the end */
+        CHECK_EQ(rig_flying(&R, 2), i == 0 ? 0 : 2); /* of one there is nothing to merge */
     }
     for (uint32_t g = 0; g < 2; g++) {
-        const struct sk_stask *t = sk_step_task(R.x, rig_task(&R, 2, g)), *rest = sk_step_task(R.x, rig_task(&R, 2, 2 + g));
-        CHECK(t->in.n == 2 && t->in.head->ref.oid == id[0][g] && t->in.tail->ref.oid == id[1][g]);
-        CHECK(rest->in.n == 1 && rest->in.head->ref.oid == id[2][g]);
+        const struct sk_stask *t = sk_step_task(R.x, rig_task(&R, 2, g));
+        CHECK(t->in.n == 2 && t->in.head->ref.oid == id[0][g] && t->in.tail->ref.oid == id[1][g] && t->phase == SK_PHASE_MERGE);
     }
-    for (uint64_t i = 0; i < 4; i++) {
-        parts(rig_task(&R, 2, i), 2 * (i % 2), i < 2 ? "22" : "11");
-        done(2, i);
-    }
-    CHECK_STR_EQ(input(0), "reduce 0-1/4 0:0@0+2(2) 0:2@0+1(1)");
+    for (uint64_t i = 2; i-- > 0;) parts(rig_task(&R, 2, i), 2 * (uint32_t)i, "22"), done(2, i);
+    CHECK_STR_EQ(input(0), "reduce 0-1/4 0:0@0+2(2) 0:2@0+1(1)"); /* those that were not merged came first, and have their place */
+    CHECK_STR_EQ(input(3), "reduce 3-4/4 0:1@2+2(2) 0:3@1+1(1)");
     for (uint64_t i = 0; i < 4; i++) done(3, i);
+    end();
+}
+
+TEST(a_strategy_may_change_its_mind_and_packs_keep_their_order) {
+    begin();
+    R.conf.target_max_bytes = 640;
+    rig_start(&R, exchange(false, 4, (uint32_t[]){merge(packs(rig_source(&R, 9, 64)), 3)}, 1));
+    static const char *const ROWS[] = {"1111", "1111", "1111", "1111", "11", "11", "1111", "1111", "1111"};
+    for (uint32_t i = 0; i < 9; i++) {
+        rig_yield(&R, rig_task(&R, 0, i), 1, 64);
+        done(0, i);
+    }
+    for (uint32_t i = 0; i < 9; i++) {
+        if (i == 4) WAY.merge = 2; /* one of four partitions waits, and others of two come: it goes as it is */
+        if (i == 6) WAY.merge = 0;
+        if (i == 7) WAY.merge = 2;
+        parts(rig_task(&R, 1, i), i == 5 ? 2 : 0, ROWS[i]);
+        done(1, i);
+    }
+    CHECK_EQ(rig_flying(&R, 2), 2); /* 0 to 2; 7 and 8 */
+    parts(rig_task(&R, 2, 1), 0, "2222");
+    done(2, 1);
+    parts(rig_task(&R, 2, 0), 0, "3333");
+    done(2, 0);
+    CHECK_STR_EQ(input(0), "reduce 0-1/4 0:0@0+3(3) 0:1@0+1(1) 0:2@0+1(1) 0:4@0+1(1) 0:5@0+2(2)");
+    CHECK_STR_EQ(input(2), "reduce 2-3/4 0:0@6+3(3) 0:1@2+1(1) 0:3@0+1(1) 0:4@2+1(1) 0:5@4+2(2)");
+    for (uint64_t i = 0; i < 4; i++) done(3, i);
+    end();
+}
+
+TEST(packs_of_a_hot_partition_that_reduces_share_are_merged_no_further_than_a_reduce_takes) {
+    begin();
+    R.conf.target_max_bytes = 12 * 64; /* of a reduce */
+    struct sk_node_desc d = {.label = "X", .cpu_e4 = 10000, .exchange = {.n_partitions = 2, .spread = 1}};
+    rig_start(&R, rig_add(&R, &EXCHANGE, d, (uint32_t[]){merge(packs(rig_source(&R, 4, 64)), 4)}, 1));
+    static const char *const ROWS[] = {"13", "13", "13", "12"};
+    for (uint32_t i = 0; i < 4; i++) {
+        rig_yield(&R, rig_task(&R, 0, i), 1, 64);
+        done(0, i);
+        parts(rig_task(&R, 1, i), 0, ROWS[i]);
+        done(1, i);
+    }
+    CHECK_EQ(rig_flying(&R, 2), 2); /* two each, not all four */
+    parts(rig_task(&R, 2, 0), 0, "26");
+    done(2, 0);
+    parts(rig_task(&R, 2, 1), 0, "25");
+    done(2, 1);
+    CHECK_STR_EQ(input(0), "reduce 0-1/2 0:0@0+2(2) 0:1@0+2(2)");
+    CHECK_STR_EQ(input(1), "reduce 1-2/2 0:0@2+6(6) 0:1@2+5(5)");
+    done(3, 0);
+    done(3, 1);
+    end();
+}
+
+TEST(a_run_that_is_not_merged_brings_its_sample) {
+    begin();
+    rig_start(&R, exchange(true, 2, (uint32_t[]){merge(packs(rig_source(&R, 3, 64)), 2)}, 1));
+    for (uint32_t i = 0; i < 3; i++) {
+        rig_yield(&R, rig_task(&R, 0, i), 1, 64);
+        done(0, i);
+        run_of(rig_task(&R, 1, i), 3 + i);
+        if (i < 2) done(1, i);
+    }
+    CHECK_EQ(rig_flying(&R, 2), 1);
+    CHECK_EQ(R.live, 2 + 2 + 1); /* samples of what is merged are gone; the last map's input is not */
+    uint64_t t = rig_task(&R, 2, 0);
+    yield(t, (struct note){.h = {.kind = SK_PACK_SAMPLE, .rows = 1, .bytes = 64}});
+    done(1, 2); /* the last run goes through between a merge's sample and its run */
+    yield(t, (struct note){.h = {.kind = SK_PACK_RUN, .rows = 7, .bytes = 7 * 64}});
+    done(2, 0);
+    CHECK_STR_EQ(input(0), "cut 0-2/2 0:0@0+1(1) 0:1@0+1(1)");
+    cuts(rig_task(&R, 3, 0), 0, 0, (struct sk_pack_cut[]){{0, 4, 0, 4}, {4, 3, 4, 3}, {0, 2, 0, 2}, {2, 3, 2, 3}}, 4);
+    done(3, 0);
+    CHECK_STR_EQ(input(0), "reduce 0-1/2 0:0@0+4(4) 0:1@0+2(2)");
+    for (uint64_t i = 0; i < 2; i++) done(3, i);
     end();
 }
 
@@ -512,7 +599,7 @@ TEST(each_allocation_of_an_exchange_may_fail) {
         struct sk_err err = {0};
         begin();
         uint32_t m = packs(rig_source(&R, 40, 64));
-        m = rig_add(&R, &PACKS, (struct sk_node_desc){.label = "M", .cpu_e4 = 10000, .merge_blocks = 3}, &m, 1);
+        m = merge(m, 3);
         CHECK_OK(sk_plan_stages(R.plan, exchange(true, 5, &m, 1), &R.st, &err));
         sk_mem_fail_at(nth);
         sk_rc rc = sk_step_create(R.plan, &R.st, &R.conf, &R.x, &err);

@@ -11,6 +11,8 @@ static const struct sk_op WRITE = {.name = "write", .props = SK_OP_WRITES};
 static const struct sk_op ZIP = {.name = "zip_rows", .props = SK_OP_ZIP};
 static const struct sk_op UNION = {.name = "union", .props = SK_OP_UNION};
 static const struct sk_op CUTS = {.name = "map_packs", .props = SK_OP_PACKS};
+static const struct sk_op MERGE = {.name = "merge", .props = SK_OP_PACKS | SK_OP_MERGE},
+                          MERGE_OF_BLOCKS = {.name = "merge", .props = SK_OP_MERGE};
 static const struct sk_op EXCHANGE = {.name = "reduce", .props = SK_OP_EXCHANGE};
 
 static struct sk_plan *P;
@@ -179,14 +181,14 @@ TEST(limit_stays_below_what_it_must_not_cut) {
 TEST(an_exchange_is_a_map_merges_and_a_reduce) {
     begin();
     uint32_t id = map(&CUTS, "Cut", map(&MAPB, "B", source("R")));
-    id = add(&CUTS, (struct sk_node_desc){.label = "Merge", .cpu_e4 = 10000, .merge_blocks = 8}, id);
+    id = add(&MERGE, (struct sk_node_desc){.label = "Merge", .cpu_e4 = 10000}, id);
     id = add(&EXCHANGE, (struct sk_node_desc){.label = "Reduce", .cpu_e4 = 10000, .exchange = {.cut = true}}, id);
     id = map(&MAP, "M", id);
     struct sk_stages s = stages(id);
     CHECK_EQ(s.n, 3);
     CHECK_STR_EQ(s.s[0].label, "R->B->Cut");
     CHECK_STR_EQ(s.s[1].label, "Merge");
-    CHECK_EQ(s.s[1].merge_blocks, 8);
+    CHECK(s.s[1].props & SK_OP_MERGE);
     CHECK_STR_EQ(s.s[2].label, "Reduce->M"); /* what is behind it fuses */
     CHECK(s.s[2].exchange.cut);
     CHECK_EQ(s.s[2].props & (SK_OP_EXCHANGE | SK_OP_PACKS), SK_OP_EXCHANGE);
@@ -203,7 +205,7 @@ TEST(an_exchange_is_a_map_merges_and_a_reduce) {
     sk_stages_free(&s);
     char text[3000];
     CHECK_LT(sk_plan_explain(P, id, text, sizeof text), sizeof text);
-    CHECK_STR_HAS(text, "[tasks] Merge  merges 8 packs a task");
+    CHECK_STR_HAS(text, "[tasks] Merge  as many packs a task as the strategy says");
     CHECK_STR_HAS(text, "[tasks] Reduce->M->Cut2  partitions by size, cut by samples of sorted runs");
     CHECK_STR_HAS(text, "[tasks] Reduce2  5 partitions");
     end();
@@ -213,16 +215,16 @@ TEST(packs_go_to_an_exchange_and_nothing_else_does) {
     begin();
     struct sk_err err = {0};
     struct sk_stages s;
-    uint32_t in = source("R"), cut = map(&CUTS, "Cut", in), id;
+    uint32_t in = source("R"), cut = map(&CUTS, "Cut", in), merged = map(&MERGE, "Merge", cut), id;
     struct sk_node_desc d[] = {
         {.op = &MAP, .inputs = &cut, .n_inputs = 1},
         {.op = &LIMIT, .inputs = &cut, .n_inputs = 1, .limit = 1},
         {.op = &EXCHANGE, .inputs = &in, .n_inputs = 1},
-        {.op = &CUTS, .inputs = &in, .n_inputs = 1, .merge_blocks = 2},
-        {.op = &MAP, .inputs = &in, .n_inputs = 1, .merge_blocks = 2},
+        {.op = &MERGE, .inputs = &in, .n_inputs = 1},
+        {.op = &MERGE_OF_BLOCKS, .inputs = &cut, .n_inputs = 1},
         {.op = &MAP, .inputs = &in, .n_inputs = 1, .exchange = {.cut = true}},
         {.op = &EXCHANGE, .inputs = &cut, .n_inputs = 1, .exchange = {.n_partitions = SK_PARTITIONS_MAX + 1}},
-        {.op = &CUTS, .inputs = &cut, .n_inputs = 1, .merge_blocks = SK_PLAN_MERGE_MAX + 1},
+        {.op = &MERGE, .inputs = &merged, .n_inputs = 1},
     };
     for (uint32_t i = 0; i < SK_COUNT(d); i++) CHECK_RC(sk_plan_add(P, &d[i], &id, &err), SK_EINVAL);
     CHECK_RC(sk_plan_stages(P, cut, &s, &err), SK_EINVAL);

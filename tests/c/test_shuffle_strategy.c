@@ -1,42 +1,80 @@
-/* test_shuffle_strategy.c - strategies by name, and which one auto takes. */
+/* test_shuffle_strategy.c - strategies by name, what they say, and which one auto takes. */
 #include "shuffle/shuffle.h"
 #include "test.h"
 
 #define MB (UINT64_C(1) << 20)
 
-static uint32_t values(const char *name, struct sk_shuffle_sizes z) { return sk_shuffle_find(name)->values(&z); }
+static struct sk_shuffle_way way(const char *name, struct sk_shuffle_sizes z) { return sk_shuffle_find(name)->way(&z); }
 
 static struct sk_shuffle_sizes sizes(uint64_t mb) { /* in a memory of 1 GiB */
-    return (struct sk_shuffle_sizes){1024 * MB, true, true, mb * MB, 64 * MB, 32 * MB};
+    return (struct sk_shuffle_sizes){.memory_bytes = 1024 * MB,
+                                     .spills = true,
+                                     .parts = true,
+                                     .slots = 8,
+                                     .bytes = mb * MB,
+                                     .map_bytes = 64 * MB,
+                                     .reduce_bytes = 32 * MB};
 }
 
-TEST(strategies_have_names) {
+TEST(strategies_have_names_and_only_those_merge_that_say_so) {
     for (unsigned i = 0; sk_shuffle_name(i); i++) {
-        CHECK_STR_EQ(sk_shuffle_find(sk_shuffle_name(i))->name, sk_shuffle_name(i));
-        for (uint64_t mb = 0; mb < 1000000; mb = 3 * mb + 1) CHECK_GE(values(sk_shuffle_name(i), sizes(mb)), 1);
+        const struct sk_shuffle_ops *s = sk_shuffle_find(sk_shuffle_name(i));
+        CHECK_STR_EQ(s->name, sk_shuffle_name(i));
+        for (uint64_t mb = 0; mb < 1000000; mb = 3 * mb + 1)
+            for (int runs = 0; runs < 2; runs++) {
+                struct sk_shuffle_sizes z = sizes(mb);
+                z.runs = runs;
+                struct sk_shuffle_way w = way(s->name, z);
+                CHECK_GE(w.values, 1);
+                CHECK(w.merge <= SK_SHUFFLE_MERGE_MAX && (s->merges || !w.merge));
+            }
     }
     CHECK(!sk_shuffle_find("no such one") && !sk_shuffle_find(NULL));
 }
 
+/* The table of docs/design/exchange.md, of 64 GiB in 1 GiB of memory, 8 slots, maps of 64 MiB. */
+TEST(each_strategy_is_wired_as_its_paper_says) {
+    static const struct {
+        const char *name;
+        struct sk_shuffle_way way;
+    } WANT[] = {{"index", {1, 0, 0}}, {"grouped", {8, 0, 0}},   {"simple", {1024, 0, 0}}, {"merge", {1, 4, 8}},
+                {"push", {8, 4, 1}},  {"push_star", {8, 4, 1}}, {"two_level", {48, 4, 1}}};
+    for (unsigned i = 0; i < SK_COUNT(WANT); i++) {
+        struct sk_shuffle_way w = way(WANT[i].name, sizes(65536));
+        CHECK_MSG(w.values == WANT[i].way.values && w.merge == WANT[i].way.merge && w.merged == WANT[i].way.merged, "%s: %u %u %u",
+                  WANT[i].name, w.values, w.merge, w.merged);
+    }
+}
+
 TEST(auto_has_one_value_a_map_while_memory_holds_all_and_a_few_beyond) {
-    CHECK_EQ(values("auto", sizes(100)), 1);
-    CHECK_EQ(values("auto", sizes(1000)), 1);
-    CHECK_EQ(values("auto", sizes(1100)), 8);
-    CHECK_EQ(values("auto", sizes(100000)), 8);
+    CHECK_EQ(way("auto", sizes(100)).values, 1);
+    CHECK_EQ(way("auto", sizes(1000)).values, 1);
+    CHECK_GE(way("auto", sizes(1100)).values, 4);
+    CHECK_EQ(way("auto", sizes(4000)).merge, 0); /* a hundred reads of each reduce are no reason */
     struct sk_shuffle_sizes z = sizes(4000);
     z.spills = false; /* it has to fit, and nothing is read from disk */
-    CHECK_EQ(values("auto", z), 1);
+    CHECK_EQ(way("auto", z).values, 1);
+    CHECK_EQ(way("auto", z).merge, 0);
     z.parts = false; /* whole values only */
-    CHECK_GT(values("auto", z), 8);
+    CHECK_GT(way("auto", z).values, 8);
+}
+
+TEST(auto_merges_where_reduces_would_read_many_small_parts) {
+    struct sk_shuffle_sizes z = sizes(400000);
+    CHECK_GT(way("auto", z).merge, 1);
+    z.map_bytes = 1 * MB; /* 16,000 maps of 16 GB: parts of 2 KiB */
+    z.bytes = 16000 * MB;
+    CHECK_GT(way("auto", z).merge, 10);
 }
 
 TEST(auto_is_never_dearer_than_another_one) {
     for (uint64_t mb = 1; mb < 10000000; mb *= 3)
-        for (int k = 0; k < 4; k++)
+        for (int k = 0; k < 8; k++)
             for (unsigned i = 0; sk_shuffle_name(i); i++) {
                 struct sk_shuffle_sizes z = sizes(mb);
                 z.spills = k & 1;
                 z.parts = k & 2;
-                CHECK(sk_shuffle_cost(&z, values("auto", z)) <= sk_shuffle_cost(&z, values(sk_shuffle_name(i), z)));
+                z.runs = k & 4;
+                CHECK(sk_shuffle_cost(&z, way("auto", z)) <= sk_shuffle_cost(&z, way(sk_shuffle_name(i), z)));
             }
 }

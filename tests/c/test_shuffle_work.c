@@ -186,11 +186,90 @@ static uint32_t run_maps(const struct sk_what *what, struct map *maps, uint32_t 
     return n_runs;
 }
 
+/* All values of a work; how many. Of runs samples and runs take turns. */
+static uint32_t all_values(struct sk_work *w, struct pack *samples, struct pack *out, uint32_t cap) {
+    struct sk_value *v;
+    uint32_t n = 0;
+    for (uint32_t step = 0;; step++) {
+        CHECK_OK_ERR(sk_work_next(w, &v, &err), &err);
+        if (!v) break;
+        CHECK_LT(n, cap);
+        if (samples) CHECK_EQ(v->kind, step % 2 ? SK_VALUE_RUN : SK_VALUE_SAMPLE);
+        if (samples && step % 2 == 0) samples[n] = written(v);
+        else out[n++] = written(v);
+        sk_value_destroy(v);
+    }
+    sk_work_destroy(w);
+    return n;
+}
+
+/* Values of the same partitions, or runs, become one or a few. */
+static uint32_t merged(const struct sk_what *what, struct pack *const *p, uint32_t n, struct pack *samples, struct pack *out, uint32_t cap,
+                       uint32_t values) {
+    struct blocks *b = sk_calloc(SK_TAG_TEST, sizeof *b);
+    struct sk_slice slices[RUNS_MAX];
+    uint32_t *lengths[RUNS_MAX], from[RUNS_MAX], n_parts = p[0]->value.kind == SK_VALUE_PARTS ? p[0]->value.n : 0, made = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        from[i] = b->n;
+        blocks_open(b, p[i]->bytes, p[i]->value.size);
+        slices[i] = (struct sk_slice){.n = b->n - from[i]};
+        CHECK(p[i]->value.n == n_parts || !n_parts);
+        CHECK(lengths[i] = sk_calloc(SK_TAG_TEST, (n_parts + 1) * sizeof **lengths));
+        for (uint32_t k = 0; k < n_parts; k++) lengths[i][k] = (uint32_t)(p[i]->value.parts[k].len / 64);
+    }
+    for (uint32_t i = 0; i < n; i++) slices[i].batches = b->list + from[i];
+    struct sk_merge_input in = {.schema = &b->schema[0],
+                                .slices = slices,
+                                .n_slices = n,
+                                .first = p[0]->value.first,
+                                .n = n_parts,
+                                .parts = (const uint32_t *const *)lengths,
+                                .values = values};
+    struct sk_work *w;
+    if (n_parts && b->n) { /* a pack that has more or fewer blocks than it says */
+        for (uint32_t k = 0; k < n_parts; k++) {
+            if (!lengths[0][k]) continue;
+            lengths[0][k] = 0;
+            CHECK_RC(sk_work_merge(what, &in, &w, &err), SK_EINVAL);
+            lengths[0][k] = 1;
+            break;
+        }
+    }
+    if (b->n) {
+        CHECK_OK_ERR(sk_work_merge(what, &in, &w, &err), &err);
+        made = all_values(w, samples, out, cap);
+    }
+    blocks_close(b);
+    for (uint32_t i = 0; i < n; i++) sk_free(lengths[i]);
+    sk_free(b);
+    return made;
+}
+
+/* Runs are merged, some neighbours at a time. */
+static uint32_t merge_runs(const struct sk_what *what, struct pack *samples, struct pack *runs, uint32_t n) {
+    struct pack new_samples[RUNS_MAX], new_runs[RUNS_MAX], *group[RUNS_MAX];
+    uint32_t made = 0;
+    for (uint32_t i = 0, k; i < n; i += k) {
+        k = 1 + (uint32_t)test_below(6);
+        k = SK_MIN(k, n - i);
+        for (uint32_t j = 0; j < k; j++) group[j] = &runs[i + j];
+        made += merged(what, group, k, new_samples + made, new_runs + made, RUNS_MAX - made, (uint32_t)test_below(k + 1));
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        pack_free(&samples[i]);
+        pack_free(&runs[i]);
+    }
+    memcpy(samples, new_samples, made * sizeof *samples);
+    memcpy(runs, new_runs, made * sizeof *runs);
+    return made;
+}
+
 static void check_sort(const char *const *formats, int n_keys, struct map *maps, uint32_t n_maps, int64_t rows, uint32_t n_partitions,
                        bool groups) {
     struct sk_what *what = what_of(SK_WHAT_SORT, n_keys, 0, groups);
     struct pack samples[RUNS_MAX], runs[RUNS_MAX], bounds = {.bytes = NULL};
     uint32_t n_runs = run_maps(what, maps, n_maps, samples, runs);
+    if (test_below(2)) n_runs = merge_runs(what, samples, runs, n_runs);
     struct sk_value_part *cuts = sk_calloc(SK_TAG_TEST, n_runs * n_partitions * sizeof *cuts);
     struct blocks *b = sk_calloc(SK_TAG_TEST, sizeof *b);
     struct sk_work *w;
@@ -283,18 +362,50 @@ static int compare_ids(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+#define PACKS_MAX 40
+
+/* Packs of some neighbouring maps become those of one. */
+static uint32_t merge_maps(const struct sk_what *what, struct pack (*packs)[PACKS_MAX], uint32_t *n_values, uint32_t n_maps,
+                           bool one_value) {
+    uint32_t made = 0;
+    for (uint32_t i = 0, k; i < n_maps; i += k) {
+        struct pack out[PACKS_MAX], *group[MAPS_MAX];
+        uint32_t n = 0;
+        k = 1 + (uint32_t)test_below(4);
+        k = SK_MIN(k, n_maps - i);
+        for (uint32_t v = 0; v < n_values[i]; v++) {
+            for (uint32_t j = 0; j < k; j++) group[j] = &packs[i + j][v];
+            uint32_t first = group[0]->value.first, end = first + group[0]->value.n,
+                     now = merged(what, group, k, NULL, out + n, PACKS_MAX - n, one_value ? 1 : (uint32_t)test_below(4));
+            if (!now) { /* no pack has a batch of these partitions */
+                out[n] = (struct pack){.value = {.kind = SK_VALUE_PARTS, .first = first, .n = end - first}};
+                CHECK(out[n].value.parts = sk_calloc(SK_TAG_TEST, (end - first) * sizeof *out[n].value.parts));
+                now = 1;
+            }
+            for (uint32_t j = n; j < n + now; j++, first += out[j - 1].value.n) CHECK_EQ(out[j].value.first, first);
+            CHECK_EQ(first, end);
+            n += now;
+            for (uint32_t j = 0; j < k; j++) pack_free(group[j]);
+        }
+        memcpy(packs[made], out, n * sizeof *out);
+        n_values[made++] = n;
+    }
+    return made;
+}
+
 /* All rows through parts, with each reduce making so many partitions; got: the ids in order. */
 static void exchange(const struct sk_what *what, struct map *maps, uint32_t n_maps, uint32_t step, int64_t *got, int64_t rows,
                      int64_t *ends) {
-    struct pack packs[MAPS_MAX][12] = {0};
-    uint32_t n_values[MAPS_MAX] = {0}, n_blocks;
+    static struct pack packs[MAPS_MAX][PACKS_MAX];
+    uint32_t n_values[MAPS_MAX] = {0}, n_blocks, values = step > 1 ? 1 : (uint32_t)test_below(9); /* a slice is of one value */
+    bool merge = test_below(2);
     struct blocks *b = sk_calloc(SK_TAG_TEST, sizeof *b);
     for (uint32_t i = 0; i < n_maps; i++) {
         struct sk_work *w;
         struct sk_value *v;
         uint32_t next = 0;
         struct sk_map_input in = {.schema = &maps[i].batch.schema, .array = &maps[i].batch.array, .seq = i};
-        in.values = step > 1 ? 1 : (uint32_t)test_below(9); /* a slice is of one value */
+        in.values = merge || step > 1 ? values : (uint32_t)test_below(9);
         CHECK_OK_ERR(sk_work_map(what, &in, &w, &err), &err);
         for (;; n_values[i]++) {
             CHECK_OK_ERR(sk_work_next(w, &v, &err), &err);
@@ -308,6 +419,7 @@ static void exchange(const struct sk_what *what, struct map *maps, uint32_t n_ma
         CHECK_EQ(next, what->n_partitions);
         sk_work_destroy(w);
     }
+    if (merge) n_maps = merge_maps(what, packs, n_values, n_maps, step > 1);
     int64_t n = 0;
     for (uint32_t p = 0; p < what->n_partitions; p += step) {
         struct sk_slice slices[MAPS_MAX];

@@ -22,7 +22,7 @@ from skate.data.convert import Conversions
 from skate.data.iterator import DataIterator
 from skate.data.keyed import Keyed
 from skate.data.on_error import check_policy
-from skate.data.plan.lower import explain
+from skate.data.plan.lower import explain, strategy
 from skate.data.plan.node import Node, below
 from skate.data.plan.resources import as_input, remote_args, resources
 from skate.data.random_config import RandomSeedConfig, seeds  # noqa: F401  RandomSeedConfig is public here
@@ -1000,7 +1000,7 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         """
         ensure_engine()
         node = self._node if write is None else _lazy.write_job.plan_of(self, write)
-        text = explain(node, self.context.on_error)
+        text = explain(node, self.context.on_error, strategy(self.context))
         print(text)
         return text
 

@@ -427,7 +427,7 @@ static void plan_output(struct scale *s, struct stask *k, const struct sk_stask 
     double g = s->c.grain;
     k->weight = 1;
     if (k->kind == MAP && s->c.way == SK_SCALE_DIRECT) {
-        uint32_t asked = SK_MIN(s->c.values_a_map ? s->c.values_a_map : sk_view_values(s->x, &s->x->s[t->stage]), s->c.reduces);
+        uint32_t asked = SK_MIN(s->c.values_a_map ? s->c.values_a_map : sk_view_way(s->x, &s->x->s[t->stage]).values, s->c.reduces);
         double real = SK_MAX(asked, (s->c.reduces + SK_PACK_PARTS_MAX - 1) / SK_PACK_PARTS_MAX); /* as many as notes need */
         k->n_out = SK_MIN(asked, s->reduces);
         k->weight = real * g / k->n_out;
@@ -467,7 +467,8 @@ static void launch(struct scale *s, uint64_t id) {
 
 /* ---- a run ---------------------------------------------------------------------------------------------------------------------------------- */
 
-static const struct sk_op READ = {"read", SK_OP_SOURCE}, PACKS = {"map_packs", SK_OP_PACKS}, EXCHANGE = {"reduce", SK_OP_EXCHANGE};
+static const struct sk_op READ = {"read", SK_OP_SOURCE}, PACKS = {"map_packs", SK_OP_PACKS}, EXCHANGE = {"reduce", SK_OP_EXCHANGE},
+                          MERGING = {"merge", SK_OP_PACKS | SK_OP_MERGE};
 
 static sk_rc make_plan(struct scale *s, uint32_t *root, struct sk_err *err) {
     struct sk_unit *u = need(sk_calloc(TAG, s->maps * sizeof *u));
@@ -479,8 +480,8 @@ static sk_rc make_plan(struct scale *s, uint32_t *root, struct sk_err *err) {
     sk_free(u);
     d = (struct sk_node_desc){.op = &PACKS, .label = "map", .cpu_e4 = SK_RES_UNIT, .inputs = root, .n_inputs = 1, .max_tasks = d.max_tasks};
     if (rc == SK_OK) rc = sk_plan_add(s->plan, &d, root, err);
+    d.op = &MERGING;
     d.label = "merge";
-    d.merge_blocks = s->factor;
     d.max_tasks = s->slots[MERGE] * s->nodes;
     if (rc == SK_OK && s->c.way != SK_SCALE_DIRECT) rc = sk_plan_add(s->plan, &d, root, err);
     d = (struct sk_node_desc){.op = &EXCHANGE,
@@ -535,6 +536,7 @@ static sk_rc run(struct scale *s, struct sk_err *err) {
                               .moves = true,
                               .policy = sk_policy_default(true),
                               .shuffle = sk_shuffle_find(c->strategy),
+                              .merge_packs = c->way == SK_SCALE_DIRECT ? 0 : s->factor,
                               .cpu_e4 = (int64_t)slots * s->nodes * SK_RES_UNIT};
     SK_TRY(sk_step_create(s->plan, &s->st, &sc, &s->x, err));
     SK_TRY(sk_step_start(s->x, 0, err));

@@ -1,10 +1,11 @@
-/* grouped.c - eight values a map, each of neighbouring partitions: what reduces at work hold of a full memory is a quarter, as a value is given back with its last partition. */
+/* grouped.c - eight values a map, each of neighbouring partitions: what reduces at work hold of a full memory is a quarter, as a value is given back with its last
+ * partition. */
 #include "shuffle/shuffle.h"
 
-static uint32_t values(const struct sk_shuffle_sizes *z) {
+static struct sk_shuffle_way way(const struct sk_shuffle_sizes *z) {
     (void)z;
-    return 8;
+    return (struct sk_shuffle_way){.values = 8};
 }
 
 extern const struct sk_shuffle_ops sk_shuffle_by_grouped;
-const struct sk_shuffle_ops sk_shuffle_by_grouped = {.name = "grouped", .values = values};
+const struct sk_shuffle_ops sk_shuffle_by_grouped = {.name = "grouped", .way = way};

@@ -78,43 +78,53 @@ static void give_run(struct sim *m, struct task *k, const uint64_t *rows, uint32
     give(m, k, rows, n, n ? n * PACK_ROW : 64, &note);
 }
 
-/* A map's output as packs: by partition, in several values; or as one or two runs. */
-static void map_packs(struct sim *m, const struct stage *s, struct task *k, uint64_t *rows, uint32_t n) {
-    sort_by_key(rows, n, s->keys);
-    if (s->pack == RUNS) {
-        uint32_t half = s->groups > 1 && n > 1 ? n / 2 : 0;
-        if (half) give_run(m, k, rows, half);
-        give_run(m, k, rows + half, n - half);
-        return;
-    }
-    uint32_t at = 0;
-    for (uint32_t g = 0; g < s->groups; g++) {
-        uint32_t first = g * s->keys / s->groups, last = (g + 1) * s->keys / s->groups, c = 0;
-        while (at + c < n && key_of(rows[at + c], s->keys) < last) c++;
-        if (first < last && (c || g == 0 || n % 2)) give_parts(m, k, rows + at, c, s->keys, first, last);
+/* Sorted rows of partitions first to last - 1 as packs, in so many values; some leave out those without rows. */
+static void give_values(struct sim *m, struct task *k, const uint64_t *rows, uint32_t n, uint32_t keys, uint32_t first, uint32_t last,
+                        uint32_t values) {
+    uint32_t at = 0, each = SK_MIN((last - first + values - 1) / values, SK_PACK_PARTS_MAX);
+    for (uint32_t from = first; from < last; from += each) {
+        uint32_t to = SK_MIN(from + each, last), c = 0;
+        while (at + c < n && key_of(rows[at + c], keys) < to) c++;
+        if (c || from == first || n % 2) give_parts(m, k, rows + at, c, keys, from, to);
         at += c;
     }
     CHECK_EQ(at, n);
 }
 
-/* Packs of the same partitions, or runs, as one. */
+/* A map's output as packs: by partition, in several values; or as one or two runs. */
+static void map_packs(struct sim *m, const struct stage *s, struct task *k, uint64_t *rows, uint32_t n, uint32_t values) {
+    sort_by_key(rows, n, s->keys);
+    uint32_t half = values > 1 && n > 1 ? n / 2 : 0;
+    if (s->pack != RUNS) {
+        give_values(m, k, rows, n, s->keys, 0, s->keys, values);
+        return;
+    }
+    if (half) give_run(m, k, rows, half);
+    give_run(m, k, rows + half, n - half);
+}
+
+/* Packs of the same partitions, or runs, as one, or in several values. */
 static void merge_packs(struct sim *m, const struct stage *s, struct task *k, const struct sk_stask *t) {
     uint64_t *rows = sk_alloc(TAG, 200000 * sizeof *rows);
-    uint32_t n = 0, first = 0, last = 0;
-    CHECK(rows);
+    uint32_t n = 0, first = 0, last = 0, values = SK_MAX(sk_view_way(m->x, &m->x->s[m->x->s[t->stage].inputs[0]]).merged, 1u);
+    CHECK(rows && t->in.n > 1 && t->phase == SK_PHASE_MERGE);
     for (const struct sk_blk *b = t->in.head; b; b = b->next) {
         const struct blk *p = sk_map_get(&m->blks, b->ref.oid);
         CHECK(p && p->note && n + p->n < 200000);
         CHECK_EQ(p->note->h.kind, s->pack == RUNS ? SK_PACK_RUN : SK_PACK_PARTS);
+        CHECK(b == t->in.head || (first == p->note->h.first && last == first + p->note->h.n));
         first = p->note->h.first;
-        CHECK(b == t->in.head || last == first + p->note->h.n);
         last = first + p->note->h.n;
         memcpy(rows + n, p->row, p->n * sizeof *rows);
         n += p->n;
     }
     sort_by_key(rows, n, s->keys);
-    if (s->pack == RUNS) give_run(m, k, rows, n);
-    else give_parts(m, k, rows, n, s->keys, first, last);
+    if (s->pack == RUNS) {
+        if (values > 1 && n > 1) give_run(m, k, rows, n / 2);
+        give_run(m, k, rows + (values > 1 ? n / 2 : 0), n - (values > 1 ? n / 2 : 0));
+    } else {
+        give_values(m, k, rows, n, s->keys, first, last, values);
+    }
     sk_free(rows);
 }
 

@@ -57,10 +57,10 @@ def test_a_hot_key(context, how, kind):
     options.resource_limits = options.resource_limits.copy(object_store_memory=LITTLE)
     got, stats, reduce = run(joined())
     assert got == want and whole["tasks_done"] == PARTS
-    assert reduce["largest_bytes"] > LITTLE / 8, "there is a hot partition"
+    assert reduce["exchange"]["largest_bytes"] > LITTLE / 8, "there is a hot partition"
     if joins.shared(kind) >= 0:
         pieces = reduce["tasks_done"] - PARTS
-        assert pieces >= reduce["largest_bytes"] // (LITTLE // 8), "and no reduce has more than its share of it"
+        assert pieces >= reduce["exchange"]["largest_bytes"] // (LITTLE // 8), "and no reduce has more than its share of it"
         assert stats["memory_peak"] < 2 * LITTLE
     else:
         assert reduce["tasks_done"] == PARTS

@@ -228,11 +228,65 @@ def test_rows_do_not_depend_on_the_strategy(strategy):
     def rows(ds):
         return np.concatenate([b["id"] for b in ds.iter_batches(batch_size=None, batch_format="numpy")]).tolist()
 
-    mixed = rows(ds.random_shuffle(seed=5))
-    ds.context.shuffle_strategy = strategy
-    assert rows(ds.random_shuffle(seed=5)) == mixed
+    def exchanged(ds):
+        """Its rows, which are those of "index"; the statistics say how it was wired."""
+        ds.context.shuffle_strategy = "index"
+        want = rows(ds)
+        ds.context.shuffle_strategy = strategy
+        assert rows(ds) == want
+        ops = ds.stats_dict()["ops"]
+        merges = [o["tasks_done"] for o in ops if o.get("merges")]
+        assert len(merges) == _skate.SHUFFLES[strategy]
+        assert strategy == "auto" or (sum(merges) > 0) == _skate.SHUFFLES[strategy]
+        x = next(o["exchange"] for o in ops if "exchange" in o)
+        assert x["strategy"] == strategy and x["packs"] and x["taken_bytes"] >= x["largest_bytes"] > 0
+        assert f"strategy {strategy} (" in ds.stats() and f"strategy {strategy}" in ds.explain()
+        return want
+
+    exchanged(ds.random_shuffle(seed=5))
+    exchanged(ds.repartition(7, keys=["k"], sort=True))
+    exchanged(ds.repartition(5, shuffle=True))
     at = np.arange(n)
-    assert rows(ds.sort("k")) == at[np.argsort(at * 7919 % 1000, kind="stable")].tolist()
+    assert exchanged(ds.sort("k")) == at[np.argsort(at * 7919 % 1000, kind="stable")].tolist()
+
+
+@pytest.mark.parametrize("strategy", ["merge", "push_star"])
+def test_packs_of_several_schemas_are_merged(strategy):
+    def mixed(b):
+        i = int(b["id"][0]) // 1000
+        x = b["id"].astype("float64") + 0.5 if i == 1 else b["id"]
+        return pa.table({"id": b["id"], "x": pa.array(x, None if i < 2 else pa.int64()) if i != 2 else pa.nulls(len(x)), "k": b["id"] % 10})
+
+    ds = skate.data.range(5000, override_num_blocks=5).map_batches(mixed, batch_size=None)
+    ds.context.shuffle_strategy = "index"
+    want = [ds.sort("k").take_all(), ds.random_shuffle(seed=2).take_all(), ds.groupby("k").max("x").take_all()]
+    ds.context.shuffle_strategy = strategy
+    assert [ds.sort("k").take_all(), ds.random_shuffle(seed=2).take_all(), ds.groupby("k").max("x").take_all()] == want
+
+
+def test_merges_where_a_worker_dies_and_memory_is_short(tmp_path):
+    """Beyond memory, with a worker that dies in a merge stage's time: the same rows."""
+
+    def dies(b):
+        mark = tmp_path / "died"
+        if b["id"][0] > 60_000 and not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), 9)
+        return b
+
+    seen = []
+    for strategy, kill in [("index", False), ("push_star", True), ("merge", False)]:
+        skate.shutdown()
+        skate.init(num_cpus=2, object_store_memory=32 << 20, _system_config={"preload": "numpy,pytest"})
+        ds = small(wide(), 1 << 20)
+        ds.context.shuffle_strategy = strategy
+        (tmp_path / "died").unlink(missing_ok=True)
+        if kill:
+            ds = ds.map_batches(dies, batch_size=None)
+        ds = ds.random_shuffle(seed=9)
+        seen.append([int(v) for b in ds.iter_batches(batch_size=None, batch_format="numpy") for v in b["id"]])
+    assert sorted(seen[0]) == list(range(150_000))
+    assert all(s == seen[0] for s in seen[1:])
 
 
 def test_a_strategy_that_is_none():

@@ -63,6 +63,7 @@ class Operator:
     joins = False  # it has several inputs, side by side
     packs = False  # its blocks are packs, for an exchange
     exchange = False  # it takes packs of all its inputs, all of them before it gives a block; a node's option "exchange" says more
+    merge = False  # it takes packs and gives fewer, as many a task as the strategy of the exchange says
 
     moves_rows = False  # between blocks: lower() makes a map and an exchange of it (see phases)
     blocking = False  # it needs all blocks of its input before it gives one (see arranged)
@@ -156,6 +157,7 @@ _OF_PLAN = (
     "joins",
     "packs",
     "exchange",
+    "merge",
 )
 
 

@@ -52,18 +52,20 @@ def lower(
     rearranged: Callable[[Node], list[Block]] | None = None,
     on_error: str | None = None,
     sized: Callable[[Node, list[str]], Node] | None = None,
+    shuffle: str | None = None,
 ) -> Lowered:
     """A plan for one run. context None: for people to read only. hold: see values/captured.py. rearranged: gives the blocks of a node that needs
     its whole input, which it runs; None: such a node has none. on_error: of operators that do not say it themselves; None: as the context says. sized: decides what depends on sizes that
-    are measured (run/small_sides.py), and says what it did."""
+    are measured (run/small_sides.py), and says what it did. shuffle: the strategy of exchanges; None: as the context says."""
     on_error = on_error or (context.on_error if context is not None else "raise")
+    shuffle = shuffle or strategy(context)
     plan = new_plan()
     root, rules = optimised(root, on_error)
     if sized is not None:
         root = sized(root, rules)
     ids: dict[int, int] = {}
-    strategy = context.scheduling_strategy if context is not None else None
-    everywhere = group({"scheduling_strategy": strategy}) if not isinstance(strategy, str) else {}
+    place = context.scheduling_strategy if context is not None else None
+    everywhere = group({"scheduling_strategy": place}) if not isinstance(place, str) else {}
     stack = [root]
     while stack:
         node = stack[-1]
@@ -89,10 +91,11 @@ def lower(
             }
         inputs = tuple(ids[id(i)] for i in this.inputs)
         if this.operator.moves_rows:
-            maps, this = phases(this)
-            inputs = tuple(
-                add(plan, m, _params(m, context, hold), (i,), {**everywhere, **m.options}) for m, i in zip(maps, inputs, strict=True)
-            )
+            chains, this = phases(this, _skate.SHUFFLES[shuffle])
+            for k, chain in enumerate(chains):
+                for part in chain:
+                    at = add(plan, part, _params(part, context, hold), (inputs[k],), {**everywhere, **part.options})
+                    inputs = (*inputs[:k], at, *inputs[k + 1 :])
             options = {**everywhere, **this.options}
         ids[id(node)] = add(plan, this, _params(this, context, hold), inputs, options)
         stack.pop()
@@ -103,11 +106,22 @@ def _params(node: Node, context: DataContext | None, hold: list[Any] | None) -> 
     return dumped(node, context, hold) if context is not None else b""
 
 
-def phases(node: Node) -> tuple[list[Node], Node]:
-    """(a map for each input, the reduce) of a node that moves rows between blocks. A map runs as its input does, so that they fuse, unless it says otherwise."""
+def phases(node: Node, merges: bool) -> tuple[list[list[Node]], Node]:
+    """(a map for each input, and behind it a merge if there may be one; the reduce) of a node that moves rows between blocks. A map runs as its input does, so that they fuse,
+    unless it says otherwise; a merge as the reduce does."""
     found = node.operator.phases(node.params)
-    maps = [Node(m.op, m.label, m.params, (), **(m.options or as_input(i))) for m, i in zip(found.maps, node.inputs, strict=True)]
-    return maps, Node(found.reduce.op, found.reduce.label, found.reduce.params, (), **found.reduce.options)
+    chains = [[Node(m.op, m.label, m.params, (), **(m.options or as_input(i)))] for m, i in zip(found.maps, node.inputs, strict=True)]
+    options = {k: v for k, v in found.reduce.options.items() if k != "exchange"}
+    for chain, m in zip(chains, found.maps, strict=True):
+        if merges:
+            chain.append(Node("exchange_merge", m.label.replace("Map", "Merge", 1), {"what": m.params["what"]}, (), **options))
+    return chains, Node(found.reduce.op, found.reduce.label, found.reduce.params, (), **found.reduce.options)
+
+
+def strategy(context: DataContext | None) -> str:
+    """The name of the strategy by which exchanges are wired; each of Ray's is "auto"."""
+    named = context.shuffle_strategy if context is not None else None
+    return named if isinstance(named, str) and named in _skate.SHUFFLES else "auto"
 
 
 def expected(roots: tuple[Node, ...]) -> str:
@@ -119,10 +133,12 @@ def expected(roots: tuple[Node, ...]) -> str:
     return f"of {nbytes(size) if size >= 0 else 'unknown size'} read{f' ({rows:,} rows)' if rows >= 0 else ''}"
 
 
-def explain(root: Node, on_error: str = "raise") -> str:
+def explain(root: Node, on_error: str = "raise", shuffle: str = "auto") -> str:
     """The plan of root, what the optimiser did, and below it the plans of what its blocking operators wait for."""
-    plan, at, rules = lower(root, on_error=on_error)
+    plan, at, rules = lower(root, on_error=on_error, shuffle=shuffle)
     text: str = plan.explain(at)
+    if any(n.operator.moves_rows for n in below(root)):
+        text += "exchanges\n  " + said_of(shuffle) + "\n"
     if rules:
         text += "rules\n" + "".join(f"  {r}\n" for r in rules)
     todo, seen = [root], set()
@@ -137,8 +153,17 @@ def explain(root: Node, on_error: str = "raise") -> str:
             todo += reversed(n.inputs)
             continue
         for i in n.inputs:
-            text += f"\nfirst, for {n.label}\n" + "\n".join("  " + line if line else line for line in explain(i, on_error).splitlines())
+            text += f"\nfirst, for {n.label}\n" + "\n".join(
+                "  " + line if line else line for line in explain(i, on_error, shuffle).splitlines()
+            )
     return text.rstrip("\n")
+
+
+def said_of(shuffle: str) -> str:
+    """A strategy in words, for explain()."""
+    if shuffle == "auto":
+        return "strategy auto: the cheapest one for the sizes that are measured while maps run (stats() shows what came of it)"
+    return f"strategy {shuffle}, as DataContext.shuffle_strategy asks" + ("; it may merge packs" if _skate.SHUFFLES[shuffle] else "")
 
 
 def warn_few_inputs(node: Node) -> None:

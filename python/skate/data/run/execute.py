@@ -14,9 +14,9 @@ from typing import Any
 import skate
 from skate import _lazy, _skate
 from skate._private import timeline
-from skate.data.context import DataContext, ShuffleStrategy
+from skate.data.context import DataContext
 from skate.data.on_error import check_policy, error_limit
-from skate.data.plan.lower import lower, warn_few_inputs
+from skate.data.plan.lower import lower, strategy, warn_few_inputs
 from skate.data.plan.node import Block, Node
 from skate.data.run import small_sides
 from skate.data.run.blocks import cast, fetch, join
@@ -37,7 +37,7 @@ def conf(context: DataContext) -> dict[str, Any]:
     limits = options.resource_limits
     out: dict[str, Any] = {
         "policy": context.scheduling_policy,
-        "shuffle": None if isinstance(context.shuffle_strategy, ShuffleStrategy) else context.shuffle_strategy,
+        "shuffle": strategy(context),
         "target_max_bytes": int(target),
         "target_min_bytes": int(context.target_min_block_size),
         "preserve_order": True if context.execution_options.preserve_order is None else bool(context.execution_options.preserve_order),

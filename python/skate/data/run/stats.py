@@ -92,6 +92,23 @@ class DatasetStats:
         """A table an execution, those that had to come first above it."""
         return "\n\n".join([str(b) for b in self.extra.get("before") or [] if b is not None] + [self._table()])
 
+    def _exchanged(self, o: dict[str, Any]) -> str:
+        """What was in front of an operator that begins with an exchange, and how it was wired."""
+        x = o["exchange"]
+        size, limit = x["pack_bytes"], self.raw.get("memory_limit") or 0
+        way = f"{x['values']} value{'s' if x['values'] != 1 else ''} a map" + (f", {x['merge']} packs a merge" if x["merge"] > 1 else "")
+        if x["strategy"] == "auto":
+            way += ", as it is more than memory" if size > limit else ", as memory holds it"
+        parts = f"{x['partitions']:,} partition{'s' if x['partitions'] != 1 else ''}"
+        if x["partitions"] > 1 and size:
+            parts += f", the largest {nbytes(x['largest_bytes'])}, {x['largest_bytes'] * x['partitions'] / size:.1f} times the mean"
+        disk = f", {nbytes(x['disk_bytes'])} of it on disk when reduces began" if x["disk_bytes"] else ""
+        back = f" ({nbytes(x['read_bytes'])} from disk)" if x["read_bytes"] else ""
+        return (
+            f"Exchange before {short(o['label'].split('->')[0])}: strategy {x['strategy']} ({way}); {x['packs']:,} packs, {nbytes(size)}{disk}; {parts}; "
+            f"reduces took {nbytes(x['taken_bytes'])}{back}"
+        )
+
     def _table(self) -> str:
         ops = self.ops
         if not ops:
@@ -100,6 +117,8 @@ class DatasetStats:
         rows: list[list[str]] = []
         for o in ops:
             done = o.get("tasks_done", 0)
+            if o.get("merges") and not done:  # the strategy wanted none
+                continue
             total = o.get("task_ns_total", 0)
             waits = sorted(((o.get(k, 0), name) for k, name in _WAITS), reverse=True)
             wait = ", ".join(f"{name} {seconds(ns)}" for ns, name in waits[:2] if ns > 1_000_000) or "-"
@@ -141,14 +160,10 @@ class DatasetStats:
             for r in [head, *rows]
         ]
         lines.insert(1, "-" * max(map(len, lines)))
+        lines += [self._exchanged(o) for o in ops if o.get("exchange")]
         if "write" in self.extra:
             w = self.extra["write"]
             lines.append(f"Wrote {w['files']} files, {w['rows']:,} rows, {nbytes(w['bytes'])} to {w['path']}")
-        lines += [
-            f"{short(o['label'])}: {nbytes(o['pack_bytes'])} in {o['partitions']:,} partitions, the largest {nbytes(o['largest_bytes'])}"
-            for o in ops
-            if "partitions" in o
-        ]
         lines += [rule for rule in self.extra.get("rules") or [] if rule.startswith("join: ")]
         if self.io_retries:
             lines.append(f"Reads and writes tried again, since the store was not well: {self.io_retries:,}")

@@ -175,16 +175,16 @@ def _tune() -> None:
         gc.set_threshold(20000, 10, 10)
 
 
-def _exchange(phase: tuple[int, int, int, int], blocks: tuple[Any, ...], ranges: list[tuple[int, int, int, int, int, int]]) -> Exchange:
+def _exchange(phase: tuple[int, int, int, int], blocks: tuple[Any, ...], ranges: list[tuple[Any, ...]]) -> Exchange:
     """What the exec argument says (exec.h)."""
     kind, first, end, n = phase
     parts, bounds = [], None
-    for whole, (at, rows, side, length, run, row) in zip(blocks, ranges, strict=True):
+    for whole, (at, rows, side, length, run, row, *lengths) in zip(blocks, ranges, strict=True):
         piece = memoryview(whole)[at : at + length]
         if side == _skate.SIDE_BOUNDS:
             bounds = piece
         else:
-            parts.append(Part(piece, rows, side, run, row))
+            parts.append(Part(piece, rows, side, run, row, *lengths))
     return Exchange(kind == _skate.PHASE_CUT, first, end, n, parts, bounds)
 
 

@@ -29,10 +29,11 @@ class Part(NamedTuple):
     side: int  # number of the stage's input
     run: int
     row: int
+    lengths: bytes = b""  # of a pack that is merged: of its parts (uint32, in units of 64 bytes)
 
 
 class Exchange(NamedTuple):
-    """The input of a task of an exchange: of the one that cuts, or of one that makes partitions [first, end) of n."""
+    """The input of a task of an exchange: of the one that cuts, of one that merges packs of partitions [first, end), or of one that makes partitions [first, end) of n."""
 
     cuts: bool
     first: int
