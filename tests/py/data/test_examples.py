@@ -21,6 +21,30 @@ def test_quickstart():
     assert [t for t in r.stderr.splitlines() if not t.startswith("Nothing has moved for")] == []  # what a loaded machine is told
 
 
+def test_own_shuffle():
+    r = run("examples/own_shuffle.py")
+    assert r.returncode == 0, r.stderr
+    assert r.stdout == "100,000 rows in 5 blocks, sum 4,999,950,000\n"
+    code = """
+import runpy
+import pyarrow as pa
+import skate, skate.data
+own = runpy.run_path("examples/own_shuffle.py")
+skate.init(num_cpus=2)
+tables = [skate.put(pa.table({"k": [i, i + 1, i], "n": [3 * i, 3 * i + 1, 3 * i + 2]})) for i in range(11)]
+for n in (1, 3):
+    parts = skate.get(own["push_shuffle"](tables, "k", n))
+    where = {}
+    for p, t in enumerate(parts):
+        assert t["n"].to_pylist() == sorted(t["n"].to_pylist())  # the order of the maps
+        for k in t["k"].to_pylist():
+            assert where.setdefault(k, p) == p
+    assert sorted(v for t in parts for v in t["n"].to_pylist()) == list(range(33))
+"""
+    r = run("-c", code)
+    assert r.returncode == 0, r.stderr
+
+
 def test_classify_files(tmp_path):
     pytest.importorskip("magika")
     src = tmp_path / "src"
