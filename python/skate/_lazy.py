@@ -48,6 +48,7 @@ MODULES = {
     "expressions": "skate.data.expressions",
     "extensions": "skate.data.extensions",
     "grouped_data": "skate.data.grouped_data",
+    "partial": "skate.data.run.partial",
     "crc32c": "skate.data.files.crc32c",
     "paths": "skate.data.files.paths",
     "reading": "skate.data.files.reading",
@@ -153,6 +154,7 @@ if TYPE_CHECKING:
     from skate.data.run import blocks as blocks
     from skate.data.run import execute as execute
     from skate.data.run import position as position
+    from skate.data.run import partial as partial
     from skate.data.run import remote as remote
     from skate.data.util import torch_utils as torch_utils
     from skate.data.values import batch as batch

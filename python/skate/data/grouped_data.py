@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from skate import _lazy
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from skate.data.aggregate import AggregateFn
     from skate.data.dataset import Dataset
     from skate.data.expressions import Expr
+    from skate.data.run.partial import Partial
     from skate.data.typed import BatchFormat, BatchFunction, Compute, Concurrency
 
 
@@ -56,23 +57,60 @@ class GroupedData:
             >>> ds.groupby("k").aggregate(Max("x"), Mean("x", alias_name="m")).take_all()
             [{'k': 'a', 'max(x)': 5, 'm': 3.0}, {'k': 'b', 'max(x)': 2, 'm': 2.0}]
         """
-        ds = self._dataset
-        ds._check_aggregates(aggs)
-        names = _lazy.aggregate.names_of(self._keys, aggs)
-        params = {
-            "by": self._keys,
-            "fns": list(aggs),
-            "names": names,
-            "one_key": isinstance(self._key, str),
-            "n": self._num_partitions or 0,
-        }
-        label = f"Aggregate({few([*self._keys, *names])})"
+        ds, params = self._dataset, self._params(aggs)
+        label = params.pop("label")
         if self._keys:
             node = Node("group_aggregate", label, params, (ds._node,))
         else:
             states = Node("group_partial", label, params, (ds._node,), **as_input(ds._node))
             node = Node("group_final", label, params, (Node("repartition_even", "GroupAll", {"n": 1}, (states,)),))
         return ds._add(node, Facts(None, None, ds._facts.files))
+
+    def _params(self, aggs: tuple[AggregateFn, ...]) -> dict[str, Any]:
+        """Of the operators that work out these aggregates; ValueError and TypeError for what is none."""
+        self._dataset._check_aggregates(aggs)
+        names = _lazy.aggregate.names_of(self._keys, aggs)
+        return {
+            "by": self._keys,
+            "fns": list(aggs),
+            "names": names,
+            "one_key": isinstance(self._key, str),
+            "n": self._num_partitions or 0,
+            "label": f"Aggregate({few([*self._keys, *names])})",
+        }
+
+    def iter_partial(self, *aggs: AggregateFn, confidence: float = 0.95, seed: int | None = None) -> Iterator[Partial]:
+        """Results of aggregate() that get better while the rows are read, and the last of which is it: the pieces of the input (files, row groups, ranges) are worked off in a random order,
+        and what was seen is taken as a sample of the whole. The first result comes after a fiftieth of them, others after ever larger rounds, a quarter at most.
+
+        Counts and sums are estimates of the whole, each with an error, as are means; other aggregates are those of the rows that were seen, without one. An error holds for one group and one
+        result. Sums of floats may differ from aggregate()'s in the last digits, as the order of pieces does.
+
+        Args:
+            aggs: As of aggregate().
+            confidence: With which probability a value is within its error of the last one.
+            seed: Of the order of the pieces; None: another one each time.
+
+        Returns:
+            An iterator of Partial: fraction (of the pieces, 1.0 in the last), table (a pyarrow.Table), errors (by the aggregate's name, a NumPy array with an item a row) and to_pandas().
+
+        Raises:
+            ValueError: As aggregate(); the rows do not come from one reader through operators that run in its tasks (a limit, a sort, actors, materialized blocks); confidence is not
+                between 0 and 1.
+
+        Example:
+            >>> import skate
+            >>> from skate.data.aggregate import Count
+            >>> ds = skate.data.range(1000, override_num_blocks=10).map_batches(lambda b: {"k": b["id"] % 2})
+            >>> for p in ds.groupby("k").iter_partial(Count(), seed=1):
+            ...     if p.fraction in (0.1, 1):
+            ...         print(p.fraction, p.table.to_pylist(), p.errors["count()"])
+            0.1 [{'k': 0, 'count()': 500.0}, {'k': 1, 'count()': 500.0}] [nan nan]
+            1.0 [{'k': 0, 'count()': 500}, {'k': 1, 'count()': 500}] [0. 0.]
+        """
+        if not 0 < confidence < 1:
+            raise ValueError(f"iter_partial: confidence is a probability between 0 and 1, not {confidence!r}")
+        return _lazy.partial.partials(self._dataset, self._params(aggs), confidence, seed)
 
     def count(self) -> Dataset:
         """Number of rows of each group: the columns of the key and "count()".
