@@ -90,6 +90,7 @@ def plot(path, times, errors, plain_s):
     axes.set_xlabel("seconds")
     axes.set_ylabel("L1 error")
     axes.set_yscale("symlog", linthresh=1e-3)
+    axes.set_ylim(bottom=0)
     axes.legend()
     figure.tight_layout()
     figure.savefig(path, dpi=120)

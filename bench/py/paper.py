@@ -11,7 +11,8 @@ import os
 import subprocess
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BENCH = os.path.join(ROOT, "build", "release", "bin", "scale_bench")
+BENCHES = [os.path.join(ROOT, "build", preset, "bin", "scale_bench") for preset in ("release", "dev")]
+BENCH = next((b for b in BENCHES if os.path.exists(b)), BENCHES[0])
 GB, TB, PB = 1e9, 1e12, 1e15
 
 # Seconds of a core for a byte, by what is done to it: of the authors' programs, and of ours (docs/design/cloudsort.md).

@@ -1,0 +1,46 @@
+"""bench/py/paper.py: its arithmetic, and that what it asks of the simulator is understood."""
+
+import importlib.util
+import os
+import sys
+
+import pytest
+
+HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "bench", "py", "paper.py")
+
+
+@pytest.fixture(scope="module")
+def paper():
+    spec = importlib.util.spec_from_file_location("paper_bench", HERE)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_published_run_costs_what_was_published(paper):
+    assert paper.dollars(40, 5378, 1870, 100e12, 6e6, 1e6) == pytest.approx(97, abs=0.5)
+
+
+def test_what_limits_each_strategy(paper):
+    """An index of 100 TB fits a driver, one of 10 PB does not; merges on two levels do where owners are on the nodes."""
+    small, large = paper.limits(40, 100e12, "index"), paper.limits(4000, 10e15, "index")
+    assert small[2] < 100 < 10_000 < large[2] and max(large[0], key=large[0].get) == "driver"
+    need, _, gb = paper.limits(4000, 10e15, "two_level, owners on nodes")
+    assert max(need, key=need.get) == "network" and gb < 1
+    assert need["network"] == pytest.approx(paper.limits(40, 100e12, "index")[0]["network"])
+
+
+def test_rows_run(paper):
+    if not os.path.exists(paper.BENCH):
+        pytest.skip("scale_bench is not built")
+    for conf in (paper.local_sort(paper.I3, 10, 10e9, 40, "push"), paper.cloud_sort(paper.I4I, 4, 80e9)):
+        r = paper.run(conf)
+        assert r["sec"] > r["map_sec"] > 0 and r["moved_bytes"] == pytest.approx(conf["bytes"] * (1 - 1 / conf["nodes"]), rel=0.02)
+
+
+def test_a_field_that_is_none_is_refused(paper):
+    if not os.path.exists(paper.BENCH):
+        pytest.skip("scale_bench is not built")
+    with pytest.raises(SystemExit, match="'colour' is no field"):
+        paper.run({"colour": 1})
