@@ -2,7 +2,10 @@
 the simulator. Two source tasks yield blocks of 1 MiB as fast as they can, into a store of 64 MiB; two operators behind them sleep 20 ms a block; 8 CPU slots.
 
 Per policy (default adaptive,downstream) and TIMES: seconds (bound: work of the operators / 8); launches of which so many forced, beyond what memory allowed; bytes
-that were spilled, and the peak of blocks by the run's own account and of the whole store, as multiples of the memory."""
+that were spilled, and the peak of blocks by the run's own account and of the whole store, as multiples of the memory.
+
+beyond_memory.py skate exchanges [TIMES [OPERATIONS]]: sort, random_shuffle, groupby (as many groups as rows) and join (both sides so large) of TIMES (default 4,10) the memory, rows of 100 bytes,
+2 CPUs, the same store; the output is looked at row by row (in order, each once) and let go."""
 
 import sys
 import tempfile
@@ -48,9 +51,70 @@ def run(skate, data, times, policy):
     return t, f"{t:.1f} s, {st.get('forced', '?')} of {launches}, spilled {spilled:.1f}, peak {peak:.2f}, store {store:.2f}"
 
 
+def rows_of(data, n):
+    def make(b):
+        k = b["id"] * 2654435761 % n  # n is odd and no multiple of it: each number once
+        return {"k": k, "v": b["id"], "pad": np.repeat(k, 10).view("S80")}
+
+    return data.range(n, override_num_blocks=max(2, n // 160_000)).map_batches(make, batch_size=None)
+
+
+def checked(op, ds, n):
+    """Takes the output of an operation; SystemExit where it is wrong."""
+    seen, total, last, apart = 0, 0, -1, 0
+    for b in ds.iter_batches(batch_size=None):
+        k = b["k"]
+        if op == "sort" and len(k) and (k[0] <= last or (np.diff(k) <= 0).any()):
+            raise SystemExit("WRONG ORDER")
+        if op == "join" and (b["w"] != -k).any():
+            raise SystemExit("WRONG PARTNERS")
+        last, seen, total = (k[-1] if len(k) else last), seen + len(k), total + int(k.sum())
+        apart += int((np.diff(k) < 0).sum())
+    if seen != n or total != n * (n - 1) // 2 or (op == "random_shuffle" and not 0.4 * n < apart < 0.6 * n):
+        raise SystemExit(f"WRONG RESULT: {seen} rows of {n}")
+
+
+def exchange(skate, data, op, times):
+    n = int(times * STORE / 100 / (2 if op == "join" else 1)) | 1
+    with tempfile.TemporaryDirectory() as disk:
+        skate.init(num_cpus=2, object_store_memory=STORE, object_spilling_directory=disk, logging_level="error")
+        data.DataContext.get_current().enable_progress_bars = False
+        ds = rows_of(data, n)
+        if op == "sort":
+            ds = ds.sort("k")
+        elif op == "random_shuffle":
+            ds = ds.random_shuffle(seed=1)
+        elif op == "groupby":
+            ds = ds.groupby("k").sum("v")
+        else:
+            ds = ds.join(
+                rows_of(data, n).map_batches(lambda b: {"k": b["k"], "w": -b["k"], "more": b["pad"]}), "inner", num_partitions=96, on=("k",)
+            )
+        t = time.perf_counter()
+        checked(op, ds, n)
+        t = time.perf_counter() - t
+        st, disk_st = ds.stats_dict(), skate._skate.status()
+        skate.shutdown()
+    spilled, peak, store = disk_st["spilled_bytes"] / STORE, st["memory_peak"] / STORE, disk_st["store_peak_bytes"] / STORE
+    return f"{t:.1f} s, spilled {spilled:.1f}, peak {peak:.2f}, store {store:.2f}"
+
+
+def exchanges(skate, data, args):
+    given = args + ["4,10", "sort,random_shuffle,groupby,join"][len(args) :]
+    r = {}
+    for op in given[1].split(","):
+        for times in map(float, given[0].split(",")):
+            r[f"{op}, {times:g} x memory"] = exchange(skate, data, op, times)
+            print(op, times, r[f"{op}, {times:g} x memory"], flush=True)
+    return r
+
+
 def main():
     name = sys.argv[1]
     skate, data = module(name), module(name, ".data")
+    if sys.argv[2:3] == ["exchanges"]:
+        emit("beyond_memory", name, **exchanges(skate, data, sys.argv[3:]))
+        return
     args = sys.argv[2:] + ["0.5,1,4,20", "adaptive,downstream"][len(sys.argv) - 2 :]
     r = {}
     for policy in args[1].split(","):

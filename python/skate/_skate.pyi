@@ -16,6 +16,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 POLICIES: tuple[str, ...]  # names of the scheduling policies
 SHUFFLES: dict[str, bool]  # names of the strategies of exchanges, and whether each may merge packs
 PARTITIONS: int  # of an exchange whose user asks for no number
+MAP_BLOCKS: int  # that a map of an exchange takes at a time, in bytes
 SIDE_BOUNDS: int  # these two: exec.h
 PHASE_CUT: int
 PHASE_MERGE: int

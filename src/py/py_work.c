@@ -454,6 +454,7 @@ int py_work_types(PyObject *module, struct py_state *st) {
     st->work_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &work_spec, NULL);
     if (!st->work_type || PyModule_AddType(module, st->work_type) < 0 ||
         PyModule_AddIntConstant(module, "PARTITIONS", SK_WHAT_PARTITIONS) < 0 ||
+        PyModule_AddIntConstant(module, "MAP_BLOCKS", SK_WHAT_MAP_BLOCKS) < 0 ||
         PyModule_AddIntConstant(module, "SIDE_BOUNDS", SK_SIDE_BOUNDS) < 0)
         return -1;
     return PyModule_AddIntConstant(module, "PHASE_CUT", SK_PHASE_CUT) < 0 ? -1

@@ -21,6 +21,9 @@
 
 /* Partitions of an exchange of whose user asks for no number: fine, so that none is large against memory, and none has to be guessed before sizes are known. */
 #define SK_WHAT_PARTITIONS 96
+/* Rows that a map takes at a time: of so many times the bytes that a block may have. Fewer and longer packs and runs are cheaper to merge; all of them are in
+ * memory twice while they are written. */
+#define SK_WHAT_MAP_BLOCKS 4
 
 /* Adding one: a value here, a row in the table of what.c (how its rows are put into partitions, how a reduce makes batches of its slices), the functions. */
 enum sk_what_kind {

@@ -16,8 +16,6 @@ pa = _lazy.module("pyarrow")
 unify = _lazy.module("skate.data.values.unify")
 types = _lazy.module("skate.data.values.types")
 
-TARGETS = 4  # a pack or run is of up to so many times the bytes that a block may have: fewer and longer ones are cheaper to merge
-
 
 class ExchangeMap(Operator):
     packs = True
@@ -25,7 +23,7 @@ class ExchangeMap(Operator):
     def run(self, params: Params, batches: Batches, task: Any) -> Any:
         row0 = 0
         bounds: dict[Any, Any] = {}
-        for rb in gathered(batches, TARGETS * task.target, task.nbytes):
+        for rb in gathered(batches, _skate.MAP_BLOCKS * task.target, task.nbytes):
             if not rb.num_columns:  # no rows and no columns
                 continue
             check_keys(rb.schema, params.get("keys", ()))
@@ -35,6 +33,7 @@ class ExchangeMap(Operator):
                 limits = bounds[t] = bounds.get(t) or boundaries(params["boundaries"], params["keys"][0], t)
             yield from _skate.exchange_map(params["what"], rb, task.seq or 0, row0, limits, task.values)
             row0 += rb.num_rows
+            del rb  # before the next one is gathered
 
 
 def gathered(batches: Batches, most: int, nbytes: Any) -> Batches:
@@ -47,15 +46,22 @@ def gathered(batches: Batches, most: int, nbytes: Any) -> Batches:
             continue
         n = nbytes(rb)
         if held and size + n > most:
-            yield plain(unify.merge(held))
-            held, size = [], 0
+            yield _one(held)
+            size = 0
         none = False
         held.append(rb)
         size += n
     if held:
-        yield plain(unify.merge(held))
+        yield _one(held)
     elif none and empty is not None:
         yield empty
+
+
+def _one(held: list[Any]) -> Any:
+    """All of them as one batch; the list is empty then, so that what it held need not be in memory beside it (10 ms of work for 100 MB)."""
+    whole = plain(unify.merge(held))
+    held.clear()
+    return whole
 
 
 PARTS = 256  # of a batch, about, each of which has whole dictionaries
