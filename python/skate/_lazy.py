@@ -53,6 +53,7 @@ MODULES = {
     "paths": "skate.data.files.paths",
     "reading": "skate.data.files.reading",
     "on_error": "skate.data.on_error",
+    "loader_workers": "skate.data.loader_workers",
     "op": "skate.data.op",
     "node": "skate.data.plan.node",
     "resources": "skate.data.plan.resources",
@@ -132,6 +133,7 @@ if TYPE_CHECKING:
     from skate.data import expressions as expressions
     from skate.data import extensions as extensions
     from skate.data import grouped_data as grouped_data
+    from skate.data import loader_workers as loader_workers
     from skate.data import on_error as on_error
     from skate.data import op as op
     from skate.data import random_access_dataset as random_access_dataset

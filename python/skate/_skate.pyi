@@ -163,6 +163,7 @@ def own(data: Any) -> Any:
 
 def own_pages(data: Any) -> Any: ...  # the same of bytes that lie in the store; None: they do not, or this engine has no store to map once more
 def pages(n: int, /) -> Any: ...  # bytes of this process that may be written, at a page; used again when the last array over them is gone
+def gather(batches: list[Any], places: Any, alloc: Callable[[int], Any] | None = None, /) -> tuple[Any, Any]: ...  # as Rows.take: the rows at pairs of uint32 (batch, row)
 def rows_begin(window: int, seed: int, epoch: int, start: int, /) -> int: ...  # the first row of the stream that Rows of these needs
 
 class Rows:

@@ -368,7 +368,64 @@ int py_rows_types(PyObject *module, struct py_state *st) {
     return st->rows_type ? PyModule_AddType(module, st->rows_type) : -1;
 }
 
+/* The structs of a list of batches, which `keep` holds: *arrays is the caller's to free. NULL with an exception. */
+static const struct ArrowArray **structs_of(struct py_state *st, PyObject *batches, PyObject *keep, const struct ArrowSchema **schema) {
+    Py_ssize_t n = PyList_GET_SIZE(batches);
+    const struct ArrowArray **arrays = sk_alloc(SK_TAG_PY, (size_t)(n + 1) * sizeof *arrays);
+    if (!arrays) PyErr_NoMemory();
+    for (Py_ssize_t i = 0; arrays && i < n; i++) {
+        struct ArrowSchema *s;
+        struct ArrowArray *a;
+        PyObject *two = py_batch_structs(st, PyList_GET_ITEM(batches, i), &s, &a);
+        bool ok = two && PyList_Append(keep, two) == 0;
+        Py_XDECREF(two);
+        if (ok && i && !sk_block_same_schema(*schema, s)) {
+            PyErr_SetString(PyExc_ValueError, "gather: batches of several schemas");
+            ok = false;
+        }
+        if (!ok) {
+            sk_free(arrays);
+            return NULL;
+        }
+        arrays[i] = a;
+        if (!i) *schema = s;
+    }
+    return arrays;
+}
+
+static PyObject *m_gather(PyObject *module, PyObject *args) {
+    struct py_state *st = PyModule_GetState(module);
+    PyObject *batches, *alloc = Py_None, *out = NULL;
+    Py_buffer places;
+    const struct ArrowSchema *schema = NULL;
+    PY_ERR(err);
+    if (!PyArg_ParseTuple(args, "O!y*|O:gather", &PyList_Type, &batches, &places, &alloc)) return NULL;
+    PyObject *keep = PyList_New(0);
+    const struct ArrowArray **arrays = NULL;
+    if (!PyList_GET_SIZE(batches) || (size_t)places.len % sizeof(struct sk_place))
+        PyErr_SetString(PyExc_ValueError, "gather([batch, ...], pairs of uint32: batch, row)");
+    else if (keep) arrays = structs_of(st, batches, keep, &schema);
+    if (arrays) {
+        struct sk_block_side side = {.arrays = arrays, .n = (uint32_t)PyList_GET_SIZE(batches), .places = places.buf};
+        struct sk_block_plan *plan = NULL;
+        uint64_t size;
+        sk_rc rc;
+        PY_DROP(st)
+        rc = sk_block_measure_places(schema, &side, 1, NULL, (size_t)places.len / sizeof *side.places, &plan, &size, &err);
+        PY_TAKE(st)
+        if (rc != SK_OK) py_raise(st, rc, &err);
+        else out = written(st, plan, size, alloc);
+        sk_block_plan_free(plan);
+        sk_free(arrays);
+    }
+    PyBuffer_Release(&places);
+    Py_XDECREF(keep);
+    return out;
+}
+
 PyMethodDef py_rows_methods[] = {
+    {"gather", m_gather, METH_VARARGS,
+     "gather(batches, places, alloc=None): (batch of the rows at these pairs of uint32: batch, row; the memory that it is in)."},
     {"pages", m_pages, METH_O,
      "pages(n_bytes): bytes of this process that may be written, at a page; used again when the last array over them is gone."},
     {"rows_begin", m_rows_begin, METH_VARARGS,

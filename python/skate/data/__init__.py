@@ -37,6 +37,7 @@ __all__ = [
     "BlockBasedFileDatasink",
     "DataContext",
     "DataIterator",
+    "DataLoader",
     "DataType",
     "Dataset",
     "DatasetContext",

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         ReadTask,
         RowBasedFileDatasink,
     )
+    from skate.data.loader import DataLoader  # noqa: F401
     from skate.data.read import (
         arrow,
         audio,
@@ -107,6 +108,7 @@ else:
         "aggregate": ("AggregateFn", "AggregateFnV2"),
         "block": ("BlockAccessor",),
         "datasource": ("BlockBasedFileDatasink", "Datasink", "Datasource", "FileShuffleConfig", "ReadTask", "RowBasedFileDatasink"),
+        "loader": ("DataLoader",),
         "summary": ("DatasetSummary",),
         "read.arrow": ("read_feather",),
         "read.binary": ("read_binary_files",),

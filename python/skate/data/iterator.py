@@ -339,9 +339,24 @@ class DataIterator:
         send, arrived = (there.send, there.arrived) if there is not None else (None, None)
         if collate_fn is not None:
             return self._collated(collate_fn, device, send, arrived, prefetch_batches, more)
-        window = _window(local_shuffle_buffer_size, batch_size)
         tensors = _lazy.torch_utils.Tensors(None if cuda else dtypes, None if cuda or str(device) == "cpu" else device, pin)
-        gathers = window or (pin and batch_size is not None)
+        return self._tensors(tensors, prefetch_batches, send, arrived, **more)
+
+    def _tensors(
+        self,
+        tensors: Any,
+        ahead: int,
+        send: Callable[[Any], Any] | None = None,
+        arrived: Callable[[Any], Any] | None = None,
+        *,
+        batch_size: int | None,
+        drop_last: bool,
+        local_shuffle_buffer_size: int | None,
+        local_shuffle_seed: int | None,
+    ) -> Iterator[Any]:
+        """Batches that a torch_utils.Tensors makes; ahead, send and arrived: as of _iterate()."""
+        window = _window(local_shuffle_buffer_size, batch_size)
+        gathers = window or (tensors.pin and batch_size is not None)
 
         def made(at: Position, live: list[Any]) -> Iterator[tuple[int, Any]]:
             it = self._record_batches(at.begin(), live)
@@ -351,7 +366,7 @@ class DataIterator:
                 it.close()  # type: ignore[attr-defined]
 
         def run() -> Iterator[Any]:
-            return self._iterate(made, window, local_shuffle_seed, send, prefetch_batches if gathers or cuda else 0, arrived)
+            return self._iterate(made, window, local_shuffle_seed, send, ahead if gathers or send is not None else 0, arrived)
 
         return Again(run)
 

@@ -24,14 +24,15 @@ def ensure_engine(node: Node | None = None) -> None:
         for n in below(node) if node is not None else ():
             modules.add(type(n.operator).__module__)
             modules.update(n.operator.modules(n.params))
-        _preload(modules)
+        preload(modules)
 
 
-def _preload(modules: Iterable[str]) -> None:
+def preload(modules: Iterable[str]) -> None:
+    """Has the fork server import these, so that workers which it forks from now on have them."""
     _skate.preload(_hooks.preload_note(sorted(modules)))
 
 
 def expect(fmt: str) -> None:
     """A reader of this format is at work: where there is an engine, its fork server imports meanwhile what the read will need."""
     if skate.is_initialized() and not _skate.in_worker():
-        _preload({*_STAGES, f"skate.data.read.{fmt}"})
+        preload({*_STAGES, f"skate.data.read.{fmt}"})

@@ -170,11 +170,14 @@ class Tensors:
         dtypes: A torch dtype for all columns, a dict of them by column, or None.
         device: Where the tensors go; None: they stay.
         pin: They come in page-locked memory.
+        other: Makes something else, from its name, its array and its Arrow type, of a column that has no tensor; None: a TypeError says so.
     """
 
-    def __init__(self, dtypes: Any, device: Any, pin: bool):
+    def __init__(self, dtypes: Any, device: Any, pin: bool, other: Any = None):
         import torch
 
+        self.other = other
+        self.schema: Any = None  # of the block or batch that was looked at last
         self.torch, self.dtypes, self.device, self.pin = torch, dtypes, device, pin
         self.room: Any = None
         self.of_numpy: dict[Any, Any] = {}
@@ -190,6 +193,7 @@ class Tensors:
 
     def of_block(self, rb: Any) -> dict[str, Any]:
         """The columns of a block: tensors over private pages of it where there are some, so that no byte is copied until one is written; arrays where only a batch can be a tensor."""
+        self.schema = rb.schema
         return {k: self._mapped(k, v) for k, v in to_numpy(rb).items()}
 
     def _mapped(self, name: str, v: Any) -> Any:
@@ -213,11 +217,13 @@ class Tensors:
 
     def of_memory(self, rb: Any) -> dict[str, Any]:
         """The columns of a batch that lies in what alloc() gave last, where it is."""
-        room, self.room = self.room, None
+        room, self.room, self.schema = self.room, None, rb.schema
         base, size = room.data_ptr(), room.numel()
         return {k: self._within(k, v, room, base, size) for k, v in to_numpy(rb).items()}
 
     def _within(self, name: str, v: Any, room: Any, base: int, size: int) -> Any:
+        if self.other is not None and _no_tensor(v):
+            return v
         v = numbers(name, v)
         at = v.__array_interface__["data"][0] - base
         if not (0 <= at and at + v.nbytes <= size and v.nbytes and v.flags.c_contiguous):  # it was converted, or has an order of its own
@@ -233,6 +239,9 @@ class Tensors:
         for k, v in batch.items():
             dtype = self.dtypes.get(k) if isinstance(self.dtypes, dict) else self.dtypes
             if not isinstance(v, self.torch.Tensor):
+                if self.other is not None and _no_tensor(v):
+                    out[k] = self.other(k, v, self.schema.field(k).type)
+                    continue
                 v = tensor(self.torch, k, v, None, None, self.pin)
             if dtype is not None or self.device is not None:
                 v = v.to(device=self.device, dtype=dtype)
@@ -304,6 +313,12 @@ class ToDevice:
         for t in _tensors_of(there):
             t.record_stream(current)  # its memory was the side stream's: it is not used again before this one is through
         return there
+
+
+def _no_tensor(v: Any) -> bool:
+    import numpy as np
+
+    return v.dtype == object or v.dtype.kind in "Mm" or isinstance(v, np.ma.MaskedArray)
 
 
 def _tensors_of(v: Any) -> Iterator[Any]:

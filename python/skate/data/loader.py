@@ -1,0 +1,439 @@
+"""skate.data.DataLoader: torch.utils.data.DataLoader's arguments, over a Dataset, or over a Dataset of torch's whose samples are made in skate's workers (loader_workers.py)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import skate
+from skate import _lazy, _skate
+from skate.data.dataset import Dataset
+from skate.data.run import errors
+
+
+@errors.methods
+class DataLoader:
+    """Batches for training, with the arguments and the results of torch.utils.data.DataLoader.
+
+    Over a Dataset a sample is a row as a dict, and a batch what torch's default_collate makes of them: a dict of tensors; texts stay lists. It is made of columns, never of rows, unless
+    there is a collate_fn. The Dataset's functions run in skate's workers, so num_workers has no effect. shuffle=True, sampler and batch_sampler materialize it, once, and shuffle references to its rows.
+
+    Over a map-style or iterable Dataset of torch's, samples and collate_fn run in num_workers actors (0: here); get_worker_info(), seeds and which worker makes which batch are torch's.
+
+    Args:
+        dataset: The Dataset.
+        batch_size: Samples of a batch; None: samples come as they are.
+        shuffle: Another order in each epoch, all equally likely.
+        sampler, batch_sampler: Indices of samples; lists of them.
+        num_workers: Actors that make samples.
+        collate_fn: Makes a batch of a list of samples.
+        pin_memory: Batches in page-locked memory.
+        drop_last: Leaves out a last batch that is not full.
+        timeout: Seconds that a batch of an actor may take (RuntimeError); 0: any.
+        worker_init_fn: Is called with the number of each actor when an epoch begins there.
+        multiprocessing_context: Without effect: actors are skate's.
+        generator: A torch.Generator for shuffle and for the seeds of actors.
+        prefetch_factor: Batches under way for each actor; 2 by default. Over a Dataset: how many are made ahead.
+        persistent_workers: Actors stay between epochs.
+        pin_memory_device: Without effect, as in torch now.
+        in_order: Batches come in the order of their indices; False: as they are ready.
+
+    Raises:
+        ValueError: Arguments that exclude each other, as in torch.
+        ImportError: There is no torch.
+
+    Example:
+        >>> import skate
+        >>> loader = skate.data.DataLoader(skate.data.range(10), batch_size=4)  # doctest: +SKIP
+        >>> [batch["id"].tolist() for batch in loader]  # doctest: +SKIP
+        [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: Any = None,
+        batch_sampler: Any = None,
+        num_workers: int = 0,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], None] | None = None,
+        multiprocessing_context: Any = None,
+        generator: Any = None,
+        *,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
+    ):
+        from torch.utils import data
+
+        ours = isinstance(dataset, Dataset)
+        iterable = isinstance(dataset, data.IterableDataset)
+        _check(num_workers, timeout, prefetch_factor, persistent_workers, ours)
+        if sampler is not None and shuffle:
+            raise ValueError("sampler option is mutually exclusive with shuffle")
+        if iterable and (shuffle or sampler is not None or batch_sampler is not None):
+            raise ValueError(
+                "DataLoader with an IterableDataset: its order is its own, so shuffle, sampler and batch_sampler are not for it"
+            )
+        if batch_sampler is not None:
+            if batch_size != 1 or shuffle or sampler is not None or drop_last:
+                raise ValueError("batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last")
+            batch_size = None
+        elif batch_size is None and drop_last:
+            raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
+        self.dataset, self.batch_size, self.drop_last, self.num_workers = dataset, batch_size, drop_last, num_workers
+        self.timeout, self.worker_init_fn, self.generator, self.in_order = timeout, worker_init_fn, generator, in_order
+        self.multiprocessing_context, self.pin_memory_device = multiprocessing_context, pin_memory_device
+        self.prefetch_factor, self.persistent_workers = prefetch_factor, persistent_workers
+        self.shuffle = bool(shuffle)
+        self.pin_memory = bool(pin_memory) and _can_pin()
+        self._own_collate = collate_fn
+        self._batched = batch_size is not None or batch_sampler is not None
+        self.collate_fn: Callable[[Any], Any] = collate_fn or (data.default_collate if self._batched else data.default_convert)
+        self._drawn = not ours and not iterable and self.shuffle and sampler is None  # its seed is a part of the state
+        if not ours and not iterable and sampler is None and batch_sampler is None:
+            sampler = data.RandomSampler(dataset, generator=generator) if shuffle else data.SequentialSampler(dataset)
+        self.sampler = sampler
+        if batch_sampler is None and sampler is not None and batch_size is not None:
+            batch_sampler = data.BatchSampler(sampler, batch_size, drop_last)
+        self.batch_sampler = batch_sampler
+        self._kind: Any = _Rows(self) if ours else _Samples(self, iterable)
+
+    def __iter__(self) -> Iterator[Any]:
+        """The batches of an epoch."""
+        return self._kind.epoch()
+
+    def __len__(self) -> int:
+        """How many batches an epoch has; TypeError where nobody knows."""
+        if self.batch_sampler is not None:
+            return len(self.batch_sampler)
+        n = len(self.sampler) if self.sampler is not None else self._kind.rows()
+        if self.batch_size is None:
+            return n
+        return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
+
+    def set_epoch(self, epoch: int) -> None:
+        """The number of the next epoch, for samplers that take one, and for the order of a Dataset.
+
+        Args:
+            epoch: From 0.
+        """
+        for s in (self.sampler, self.batch_sampler, self.dataset):
+            if s is not None and hasattr(s, "set_epoch"):
+                s.set_epoch(epoch)
+        self._kind.set_epoch(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the epoch is that began last, behind the batch that it gave last: a few numbers."""
+        return self._kind.state()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The next epoch goes on there, with the same batches. Samples before it are not made, but by an iterable dataset.
+
+        Args:
+            state: What state_dict() gave, of a DataLoader with the same arguments; ValueError for others.
+        """
+        if not isinstance(state, dict) or state.get("version") != 1 or state.get("of") != self._kind.name:
+            raise ValueError(f"load_state_dict: this is no state of a DataLoader over {self._kind.name}: {state!r:.200}")
+        self._kind.load(state)
+
+
+def _check(num_workers: int, timeout: float, prefetch_factor: int | None, persistent: bool, ours: bool) -> None:
+    if num_workers < 0:
+        raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable multiprocessing.")
+    if timeout < 0:
+        raise ValueError("timeout option should be non-negative")
+    if num_workers == 0 and prefetch_factor is not None and not ours:
+        raise ValueError("prefetch_factor option could only be specified in multiprocessing: let num_workers > 0 to enable it")
+    if prefetch_factor is not None and prefetch_factor < 0:
+        raise ValueError("prefetch_factor option should be non-negative")
+    if persistent and num_workers == 0 and not ours:
+        raise ValueError("persistent_workers option needs num_workers > 0")
+
+
+def _can_pin() -> bool:
+    import torch
+
+    if not torch.cuda.is_available():
+        warnings.warn("pin_memory is set, but torch finds no GPU: memory is not page-locked", UserWarning, stacklevel=4)
+    return torch.cuda.is_available()
+
+
+def _seed(generator: Any) -> int:
+    import torch
+
+    return int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
+
+
+class _Rows:
+    """Over a Dataset."""
+
+    name = "a Dataset"
+
+    def __init__(self, of: DataLoader):
+        self.of, self.ds = of, of.dataset
+        self.blocks: Any = None
+        self.at: Any = None  # (iterator, seed, epoch), or [batches given, epoch] of a sampler
+        self.from_state: dict[str, Any] | None = None
+        self.number = 0
+
+    def rows(self) -> int:
+        n = self.ds._facts.rows
+        if n is None and self.ds._node.blocks is not None:
+            n = sum(b[2] for b in self.ds._node.blocks)
+        if n is None:
+            raise TypeError("len(): how many rows this Dataset has is known only when it has run; materialize() it first")
+        return n
+
+    def set_epoch(self, epoch: int) -> None:
+        self.number = epoch
+
+    def state(self) -> dict[str, Any]:
+        if self.at is None:
+            return dict(self.from_state) if self.from_state is not None else {"version": 1, "of": self.name, "epoch": self.number}
+        return {"version": 1, "of": self.name, **self.at()}
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.from_state, self.at = dict(state), None
+        self.number = int(state.get("epoch", 0))
+
+    def epoch(self) -> Iterator[Any]:
+        of = self.of
+        state, self.from_state = self.from_state or {}, None
+        if of.shuffle or of.sampler is not None or of.batch_sampler is not None:
+            self.ds = self.ds.materialize()
+        if of.sampler is not None or of.batch_sampler is not None:
+            return self._sampled(state)
+        return self._streamed(state)
+
+    def _streamed(self, state: dict[str, Any]) -> Iterator[Any]:
+        of = self.of
+        it = self.ds.iterator()
+        seed = int(state["seed"]) if "seed" in state else _seed(of.generator) if of.shuffle else 0
+        if "it" in state:
+            it.load_state_dict(state["it"])
+        else:
+            it.set_epoch(self.number)
+        window = max(1, self.rows()) if of.shuffle else None
+        number = self.number
+        self.number += 1
+        done = [False]
+        self.at = lambda: {"epoch": number + 1} if done[0] else {"epoch": number, "seed": seed, "it": it.state_dict()}
+        more: dict[str, Any] = {"local_shuffle_buffer_size": window, "local_shuffle_seed": seed if of.shuffle else None}
+        ahead = 2 if of.prefetch_factor is None else of.prefetch_factor
+
+        more |= {"batch_size": of.batch_size or 1, "drop_last": of.drop_last}
+
+        def batches() -> Iterator[Any]:
+            if of._own_collate is None and of._batched:
+                yield from it._tensors(_lazy.torch_utils.Tensors(None, None, of.pin_memory, _collated), ahead, **more)
+            else:
+                yield from it._batches("pyarrow", self._made, ahead, self._taken, **more)
+            done[0] = True
+
+        return batches()
+
+    def _sampled(self, state: dict[str, Any]) -> Iterator[Any]:
+        of = self.of
+        given, number = int(state.get("batches", 0)), self.number
+        self.number += 1
+        source: Any = of.batch_sampler if of.batch_sampler is not None else of.sampler
+        index = iter(source)
+        place = _Places(self.ds)
+        self.at = lambda: {"epoch": number, "batches": given}
+
+        def batches() -> Iterator[Any]:
+            nonlocal given
+            for k, want in enumerate(index):
+                if k >= given:
+                    batch = self._taken(self._made(place.take(want if isinstance(want, (list, tuple)) else [want])))
+                    given += 1
+                    yield batch
+
+        return batches()
+
+    def _made(self, table: Any) -> Any:
+        """A batch of a table, by the rules of torch's default_collate, or by collate_fn."""
+        of = self.of
+        rb = _lazy.unify.merge(_lazy.to_arrow.from_table(table)) if type(table).__name__ == "Table" else table
+        if of._own_collate is not None or not of._batched:
+            rows: list[Any] = list(_lazy.row_dicts.to_rows(rb))
+            return of.collate_fn(rows if of._batched else rows[0])
+        tensors = _lazy.torch_utils.Tensors(None, None, False, _collated)
+        return tensors.finish(tensors.of_block(rb))
+
+    def _taken(self, batch: Any) -> Any:
+        return _pinned(batch) if self.of.pin_memory else batch
+
+
+def _collated(name: str, values: Any, of: Any) -> Any:
+    """What default_collate makes of the values that rows have: lists are lists there."""
+    import pyarrow as pa
+    from torch.utils.data import default_collate
+
+    rows = values.tolist() if hasattr(values, "mask") else list(values)
+    if pa.types.is_list(of) or pa.types.is_large_list(of) or pa.types.is_fixed_size_list(of):
+        rows = [v.tolist() if hasattr(v, "tolist") else v for v in rows]
+    try:
+        return default_collate(rows)
+    except (TypeError, RuntimeError) as e:
+        raise type(e)(f"column {name!r}: {e}; pass collate_fn, or fill or drop it") from None
+
+
+def _pinned(batch: Any) -> Any:
+    from torch.utils.data import _utils
+
+    return _utils.pin_memory.pin_memory(batch)
+
+
+class _Places:
+    """The rows of a materialized Dataset by their numbers."""
+
+    def __init__(self, ds: Any):
+        import numpy as np
+
+        found = [b for b in ds._node.blocks if b[2]]
+        self.batches = [_lazy.blocks.fetch(b) for b in found]
+        if self.batches:
+            whole = _lazy.unify.unify([b.schema for b in self.batches])
+            self.batches = [_lazy.unify.cast_batch(b, whole) for b in self.batches]
+        self.ends = np.cumsum([b[2] for b in found], dtype=np.int64)
+
+    def take(self, numbers: Any) -> Any:
+        """A batch of these rows, in this order."""
+        import numpy as np
+
+        n = np.asarray(numbers, np.int64)
+        total = int(self.ends[-1]) if len(self.ends) else 0
+        if len(n) and (n.min() < -total or n.max() >= total):
+            raise IndexError(f"the sampler asks for row {int(n[(n < -total) | (n >= total)][0])} of a Dataset of {total:,}")
+        n = np.where(n < 0, n + total, n)
+        block = np.searchsorted(self.ends, n, side="right")
+        first = np.concatenate([[0], self.ends])[block]
+        return _skate.gather(self.batches, np.stack([block, n - first], 1).astype(np.uint32))[0]
+
+
+class _Samples:
+    """Over a Dataset of torch's."""
+
+    def __init__(self, of: DataLoader, iterable: bool):
+        self.of, self.iterable = of, iterable
+        self.name = "an iterable dataset" if iterable else "a map-style dataset"
+        self.pool: Any = None
+        self.given = self.number = 0
+        self.seeds: dict[str, Any] = {}
+        self.from_state: dict[str, Any] | None = None
+        self.done = True
+
+    def rows(self) -> int:
+        return len(self.of.dataset)
+
+    def set_epoch(self, epoch: int) -> None:
+        self.number = epoch
+
+    def state(self) -> dict[str, Any]:
+        if self.from_state is not None:
+            return dict(self.from_state)
+        if self.done:
+            return {"version": 1, "of": self.name, "batches": 0}
+        return {"version": 1, "of": self.name, "batches": self.given, **self.seeds}
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.from_state = dict(state)
+
+    def _indices(self, state: dict[str, Any]) -> Iterator[Any]:
+        of = self.of
+        if self.iterable:
+            while True:
+                yield of.batch_size or 1
+        source: Any = of.batch_sampler if of.batch_sampler is not None else of.sampler
+        if not of._drawn:
+            yield from source
+            return
+        import torch
+        from torch.utils import data
+
+        g = torch.Generator()
+        if of.generator is None:
+            self.seeds["seed"] = seed = int(state["seed"]) if "seed" in state else _seed(None)  # as RandomSampler draws it
+            g.manual_seed(seed)
+        elif "generator" in state:
+            g.set_state(torch.frombuffer(bytearray.fromhex(state["generator"]), dtype=torch.uint8).clone())
+            self.seeds["generator"] = state["generator"]
+        else:
+            g = of.generator
+            self.seeds["generator"] = bytes(g.get_state().numpy()).hex()
+        sampler = data.RandomSampler(of.dataset, generator=g)
+        yield from data.BatchSampler(sampler, of.batch_size, of.drop_last) if of.batch_size is not None else sampler
+
+    def epoch(self) -> Iterator[Any]:
+        of = self.of
+        state, self.from_state = self.from_state or {}, None
+        self.seeds = {"base": int(state["base"]) if "base" in state else _seed(of.generator)}
+        self.given, self.done = 0, False
+        skip = int(state.get("batches", 0))
+        indices = self._indices(state)
+        if of.num_workers == 0 or self.iterable:
+            made = self._here(indices) if of.num_workers == 0 else self._there(indices, 0)
+            return self._counted(made, skip, skip)
+        return self._counted(self._there(indices, skip), 0, skip)
+
+    def _counted(self, made: Iterator[Any], leave_out: int, given: int) -> Iterator[Any]:
+        self.given = given
+        try:
+            for k, batch in enumerate(made):
+                if k < leave_out:
+                    continue
+                self.given += 1
+                yield _pinned(batch) if self.of.pin_memory else batch
+            self.done = True
+        finally:
+            made.close()  # type: ignore[attr-defined]
+
+    def _here(self, indices: Iterator[Any]) -> Iterator[Any]:
+        from torch.utils.data import _utils
+
+        of = self.of
+        fetch = (_utils.fetch._IterableDatasetFetcher if self.iterable else _utils.fetch._MapDatasetFetcher)(
+            of.dataset, of._batched, of.collate_fn, of.drop_last
+        )
+        for index in indices:
+            try:
+                batch = fetch.fetch([0] * index if self.iterable and of._batched else index)
+            except StopIteration:
+                return
+            yield batch
+
+    def _there(self, indices: Iterator[Any], skip: int) -> Iterator[Any]:
+        of = self.of
+        for _ in range(skip):
+            if next(indices, None) is None:
+                break
+        if self.pool is None:
+            ahead = 2 if of.prefetch_factor is None else max(1, of.prefetch_factor)
+            arguments = (of.dataset, of.collate_fn, of.worker_init_fn, of._batched, of.drop_last)
+            self.pool = _lazy.loader_workers.Pool(of.num_workers, ahead, arguments, of.timeout, of.in_order)
+        try:
+            yield from self.pool.epoch(indices, self.seeds["base"])
+        except BaseException:
+            self._close()
+            raise
+        finally:
+            if not of.persistent_workers:
+                self._close()
+
+    def _close(self) -> None:
+        pool, self.pool = self.pool, None
+        if pool is not None:
+            pool.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "pool", None) is not None and skate.is_initialized():
+            self._close()
