@@ -20,7 +20,7 @@ class ExchangeMerge(Operator):
     def run(self, params: Params, batches: Any, task: Any) -> Any:
         x = task.exchange
         how = (x.first, x.end - x.first, task.values)
-        work = _skate.exchange_merge(params["what"], [(part.blocks, part.lengths) for part in x.parts], *how)
+        work: Any = _skate.exchange_merge(params["what"], [(part.blocks, part.lengths) for part in x.parts], *how)
         if work is None:
             packs = [_skate.blocks(part.blocks) for part in x.parts]
             schema = unify.unify([rb.schema for pack in packs for rb in pack])

@@ -60,11 +60,11 @@ def pieces_of(node: Node, what: str) -> tuple[list[Node], int]:
     while len(chain[-1].inputs) == 1 and chain[-1].operator.by_task:
         chain.append(chain[-1].inputs[0])
     source = chain[-1]
-    plan, at = new_plan(), ()
     if "units" in source.options:
+        plan, root = new_plan(), -1
         for n in reversed(chain):
-            at = (add(plan, n, b"", at, {k: v for k, v in n.options.items() if k != "units"}),)
-        if len(plan.stages(at[0])) == 1:
+            root = add(plan, n, b"", () if n is source else (root,), {k: v for k, v in n.options.items() if k != "units"})
+        if len(plan.stages(root)) == 1:
             return chain, len(source.options["units"])
     raise ValueError(
         f"{what}: the rows have to come from one reader through operators that run in its tasks; {source.label} has no pieces of which "
