@@ -22,6 +22,9 @@ static const struct sk_op MAPB = {.name = "map_batches"};
 static const struct sk_op ACTORS = {.name = "map_batches"};
 static const struct sk_op LIMIT = {.name = "limit", .props = SK_OP_LIMIT};
 static const struct sk_op UNION = {.name = "union", .props = SK_OP_UNION};
+static const struct sk_op PACKS = {.name = "map_batches", .props = SK_OP_PACKS};
+static const struct sk_op MERGE = {.name = "map_batches", .props = SK_OP_PACKS | SK_OP_MERGE};
+static const struct sk_op EXCHANGE = {.name = "map_batches", .props = SK_OP_EXCHANGE};
 
 /* ---- what a worker does with a stage ------------------------------------------------------------------------------------------------------ */
 
@@ -37,7 +40,9 @@ struct rows {
     uint32_t n, cap;
 };
 
-static sk_rc node(struct sk_rd *r, struct sk_bytes unit, struct rows *rows, bool *raw, uint32_t *bad, struct sk_task *t,
+#include "exec_run_packs.h"
+
+static sk_rc node(struct sk_rd *r, struct sk_bytes unit, struct rows *rows, bool *raw, bool *packs, uint32_t *bad, struct sk_task *t,
                   struct sk_err *err) {
     struct sk_bytes name = sk_rd_bytes(r), label = sk_rd_bytes(r), params = sk_rd_bytes(r);
     (void)label;
@@ -52,6 +57,7 @@ static sk_rc node(struct sk_rd *r, struct sk_bytes unit, struct rows *rows, bool
     memcpy(what, params.p, SK_MIN(params.n, sizeof what - 1));
     uint32_t n = rows->n;
     *raw = *raw || strcmp(what, "raw") == 0;
+    *packs = *packs || strcmp(what, "packs") == 0;
     for (uint32_t i = 0; i < n; i++) {
         if (strcmp(what, "inc") == 0) rows->p[i]++;
         if (strcmp(what, "twice") == 0) CHECK(sk_vec_push(rows, SK_TAG_TEST, rows->p[i] + 1000000));
@@ -83,29 +89,30 @@ static sk_rc stage(struct sk_task *t, struct sk_bytes desc, const struct sk_view
     uint64_t target = sk_rd_u64(&r);
     struct sk_bytes unit = sk_rd_bytes(&r);
     struct rows rows = {0};
-    bool raw = false;
-    uint32_t bad = 0, n = sk_rd_u32(&r), phase = sk_rd_u32(&r);
-    CHECK_EQ(phase, SK_PHASE_NONE);
-    for (uint32_t i = 0; i < n; i++) {
-        uint64_t row0 = sk_rd_u64(&r), n_rows = sk_rd_u64(&r);
-        (void)sk_rd_u32(&r);
-        for (uint64_t k = 0; k < n_rows; k++)
-            CHECK(sk_vec_push(&rows, SK_TAG_TEST, ((const uint64_t *)(const void *)blocks[i].data)[row0 + k]));
-    }
-    CHECK(sk_rd_ok(&r) && exec->kind == SK_KIND_EXEC);
-    sk_rc rc = SK_OK;
+    bool raw = false, packs = false;
+    uint32_t bad = 0;
+    struct input in = {.n = sk_rd_u32(&r)};
+    in.phase = sk_rd_u32(&r);
+    read_input(&r, &in);
+    for (uint32_t i = 0; !in.phase && i < in.n; i++)
+        for (uint64_t k = 0; k < in.piece[i].rows; k++)
+            CHECK(sk_vec_push(&rows, SK_TAG_TEST, ((const uint64_t *)(const void *)blocks[i].data)[in.piece[i].row0 + k]));
+    CHECK(exec->kind == SK_KIND_EXEC);
+    if (in.phase == SK_PHASE_REDUCE) reduce_rows(&in, blocks, &rows);
+    sk_rc rc = in.phase == SK_PHASE_MERGE ? merge_packs(t, &in, blocks, err) : SK_OK;
     uint32_t n_nodes = sk_rd_u32(&d);
     struct {
         struct sk_task_note head;
         struct sk_task_note_op op[4];
     } note = {{SK_TASK_NOTE, n_nodes}, {{0}}};
     for (uint32_t i = 0; rc == SK_OK && i < n_nodes; i++) {
-        rc = node(&d, unit, &rows, &raw, &bad, t, err);
+        rc = node(&d, unit, &rows, &raw, &packs, &bad, t, err);
         note.op[i].rows_out = rows.n;
     }
     CHECK(sk_rd_ok(&d));
     uint32_t per = (uint32_t)(target / 8), all = cap >= 0 ? (uint32_t)SK_MIN((int64_t)rows.n, cap) : rows.n;
-    for (uint32_t i = 0; rc == SK_OK && i < all; i += per) {
+    if (rc == SK_OK && packs) rc = yield_packs(t, &rows, 0, PARTITIONS, in.values, err);
+    for (uint32_t i = 0; rc == SK_OK && !packs && i < all; i += per) {
         uint32_t k = SK_MIN(per, all - i);
         struct sk_block_note bn = {SK_BLOCK_NOTE, 0, k, k * 8, 1};
         rc = sk_task_yield(t, &(struct sk_payload){.kind = KIND_BLOCK, .bytes = {rows.p + i, k * 8}, .note = {&bn, raw ? 3 : sizeof bn}},
@@ -268,11 +275,13 @@ static uint32_t pool(const char *what, uint32_t in) {
 }
 
 static int64_t max_bad, max_errored;
+static const char *shuffle;
 static uint32_t target_rows = 10;
 
 static void start(uint32_t root) {
     struct sk_err err = {0};
-    struct sk_exec_conf c = {.memory_bytes = 1 << 20,
+    struct sk_exec_conf c = {.shuffle = shuffle,
+                             .memory_bytes = 1 << 20,
                              .target_max_bytes = 8 * target_rows,
                              .target_min_bytes = 4 * target_rows,
                              .preserve_order = true,
@@ -553,6 +562,35 @@ BOTH(impossible_runs_do_not_start) {
     CHECK_RC(sk_exec_start(E, P, 0, &c, &X, &err), SK_EINVAL);
     CHECK(!X);
     end();
+}
+
+/* Each strategy, with blocks of 80 bytes: 40 maps, as many packs as it wants, merges, reduces. What comes out is the same. */
+BOTH(an_exchange_gives_the_same_rows_by_each_strategy) {
+    for (unsigned i = 0; sk_shuffle_name(i); i++) {
+        begin();
+        shuffle = sk_shuffle_name(i);
+        bool merges = sk_shuffle_find(shuffle)->merges;
+        uint32_t in = range(40, 30);
+        in = add(&PACKS, (struct sk_node_desc){.label = "Map", .cpu_e4 = 10000, .params = {"packs", 5}}, &in, 1);
+        if (merges) in = add(&MERGE, (struct sk_node_desc){.label = "Merge", .cpu_e4 = 10000, .params = {"", 0}}, &in, 1);
+        struct sk_node_desc d = {.label = "Reduce", .cpu_e4 = 10000, .params = {"inc", 3}, .exchange = {.n_partitions = PARTITIONS}};
+        start(add(&EXCHANGE, d, &in, 1));
+        struct rows r = {0};
+        all(&r);
+        CHECK_EQ(r.n, 1200);
+        for (uint64_t k = 0; k < r.n; k++) CHECK_EQ(r.p[k], k / 120 + PARTITIONS * (k % 120) + 1);
+        struct sk_exec_stats st;
+        struct sk_exec_op_stats op[3] = {0};
+        sk_exec_get_stats(X, &st, op, 3);
+        const struct sk_exec_op_stats *x = &op[st.n_ops - 1];
+        CHECK_STR_EQ(x->strategy, shuffle);
+        CHECK_EQ(x->partitions, PARTITIONS);
+        CHECK(x->packs && x->taken_bytes >= x->pack_bytes - 64 * x->packs && x->largest_bytes);
+        if (merges) CHECK(op[1].merges && (op[1].tasks_done > 0 || strcmp(shuffle, "auto") == 0));
+        CHECK_EQ(st.memory_now, 0);
+        sk_vec_free(&r);
+        end();
+    }
 }
 
 BOTH(empty_sources_end_at_once) {
