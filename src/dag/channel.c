@@ -369,7 +369,7 @@ sk_rc sk_chan_read(struct sk_chan_end *e, int64_t deadline_ns, struct sk_chan_ms
         if (wait_for(e, reader_ready, deadline_ns) != SK_OK)
             return SK_ERR(err, SK_ETIMEOUT, "read message %llu: the writer has not written it yet", (unsigned long long)e->next);
     }
-    if (SK_UNLIKELY(sk_load_seq(&c->state) & CLOSED))
+    if (SK_UNLIKELY(sk_load_seq(&c->state) & CLOSED) && !(e->drains && count != e->next))
         return SK_ERR(err, SK_ECLOSED, "read message %llu: the channel is closed", (unsigned long long)e->next);
     struct chan_cell cell = *cell_of(c, e->next);
     if (SK_UNLIKELY(count < e->next || cell.version != e->next || cell.buf >= c->n_bufs || cell.off > e->size ||

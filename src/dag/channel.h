@@ -50,6 +50,7 @@ struct sk_chan_end {
     uint32_t buf;  /* writer: reserved, UINT32_MAX: none; */
     uint32_t last; /* the one before */
     uint64_t next; /* version to be written, or read */
+    bool drains;   /* reader, set by who attached: what was published before the channel was closed is read */
     uint64_t room; /* writer: versions below it have a cell, at the last look */
     struct sk_spin spin;
 };

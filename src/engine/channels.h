@@ -15,6 +15,8 @@ struct sk_graph_hooks {
 
 struct sk_channels_ops {
     uint8_t *(*memory)(struct sk_engine *e, uint64_t *size); /* what offsets count from, in this process, and how many bytes are mapped */
+    /* Threads of graphs call the engine from now on, beside the one that runs the tasks of this process. */
+    sk_rc (*attend)(struct sk_engine *e, struct sk_err *err);
     sk_rc (*open)(struct sk_engine *e, uint64_t *graph, struct sk_err *err); /* this process owns it */
     /* len bytes (64-aligned, *cap of them are there) that are the graph's until free or close, whatever processes die meanwhile. They are not spilled. Waits for
      * room as buf_alloc does, with its errors. SK_ECLOSED: there is no such graph (any more). */

@@ -115,7 +115,8 @@ static sk_rc attach_mine(struct graph *o, const uint32_t *actor, PyObject *outpu
         uint32_t r = n < o->n_nodes ? sk_dag_reader(o->head, n, o->n_actors + 1) : SK_DAG_NONE;
         if (r == SK_DAG_NONE) return SK_ERR(err, SK_EINVAL, "node %u of a compiled graph is no output", n);
         o->out[o->n_out].node = n;
-        SK_TRY(sk_chan_attach(&o->out[o->n_out++].end, sk_dag_channel(o->head, n), r, base, size, NULL, err));
+        SK_TRY(sk_chan_attach(&o->out[o->n_out].end, sk_dag_channel(o->head, n), r, base, size, NULL, err));
+        o->out[o->n_out++].end.drains = true; /* results that were there before an actor died */
     }
     return SK_OK;
 }

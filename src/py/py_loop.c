@@ -65,6 +65,9 @@ static PyObject *m_begin(PyObject *module, PyObject *plan) {
     unsigned long long seat = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(plan, 1));
     uint8_t *base = st->engine->channels->memory(st->engine, &size);
     if (PyErr_Occurred()) return NULL;
+    PY_ERR(err);
+    sk_rc rc = st->engine->channels->attend(st->engine, &err);
+    if (rc != SK_OK) return py_raise(st, rc, &err);
     if (seat >= size || !sk_dag_seat_take((struct sk_dag_seat *)(void *)(base + seat))) Py_RETURN_FALSE;
     if (!st->turn && st->worker && !t->is_async && gettid() == getpid() && !(st->turn = PyThread_allocate_lock())) return PyErr_NoMemory();
     Py_RETURN_TRUE;

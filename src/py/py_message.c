@@ -42,6 +42,19 @@ static sk_rc room(struct py_into *in, size_t n, uint8_t **out, struct sk_err *er
     }
 }
 
+/* The driver has handled what this process said before: it knows of our references before another process does, and the other way round. */
+static int be_heard(struct py_state *st) {
+    struct sk_node node;
+    size_t n;
+    PY_ERR(err);
+    sk_rc rc;
+    if (!st->worker) return 0;
+    PY_DROP(st)
+    rc = st->engine->ops->nodes(st->engine, &node, 1, &n, &err);
+    PY_TAKE(st)
+    return rc == SK_OK ? 0 : (py_raise(st, rc, &err), -1);
+}
+
 int py_message_write(struct py_state *st, struct sk_chan_end *w, PyObject *v, int64_t deadline, bool (*stop)(struct py_state *st),
                      struct py_written *out, sk_rc *rc) {
     struct py_enc e;
@@ -54,13 +67,13 @@ int py_message_write(struct py_state *st, struct sk_chan_end *w, PyObject *v, in
     else if (SK_UNLIKELY(c.refs.n)) {
         out->refs = PyList_New((Py_ssize_t)c.refs.n);
         for (uint32_t i = 0; out->refs && i < c.refs.n; i++) PyList_SET_ITEM(out->refs, (Py_ssize_t)i, Py_NewRef(c.refs.p[i]));
-        if (!out->refs) r = -1;
+        if (!out->refs || be_heard(st) < 0) r = -1;
     }
     if (r == 0) {
         out->len = e.n;
         out->kind = e.kind | (out->refs ? PY_HAS_REFS : 0);
-        py_enc_done(st, &e);
     }
+    py_enc_done(st, &e);
     if (SK_UNLIKELY(c.refs.cap)) py_collector_free(&c);
     return r;
 }
@@ -110,19 +123,7 @@ PyObject *py_message_value(struct py_state *st, struct sk_chan_end *e, struct py
     struct py_keep k = {0};
     if (v.len > SK_INLINE_MAX && !(r->owner = k.owner = message_new(st, e, &r->m))) return NULL;
     PyObject *o = py_decode(st, &v, &k);
-    if (SK_UNLIKELY(o && (r->m.kind & PY_HAS_REFS) && st->worker)) { /* the driver has heard of ours before the writer lets go of its own */
-        struct sk_node node;
-        size_t n;
-        PY_ERR(err);
-        sk_rc rc;
-        PY_DROP(st)
-        rc = st->engine->ops->nodes(st->engine, &node, 1, &n, &err);
-        PY_TAKE(st)
-        if (rc != SK_OK) {
-            Py_DECREF(o);
-            return py_raise(st, rc, &err);
-        }
-    }
+    if (SK_UNLIKELY(o && (r->m.kind & PY_HAS_REFS)) && be_heard(st) < 0) Py_CLEAR(o); /* before the writer lets go of its own */
     return o;
 }
 

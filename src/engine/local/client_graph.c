@@ -10,8 +10,9 @@ static uint8_t *c_memory(struct sk_engine *e, uint64_t *size) {
     return c->data_seg.base;
 }
 
-/* By threads of graphs, beside the one that runs tasks: from now on one thread reads the ring for all. */
-static sk_rc has_reader(struct sk_client *c, struct sk_err *err) {
+/* From now on one thread reads the ring for all. */
+static sk_rc c_attend(struct sk_engine *e, struct sk_err *err) {
+    struct sk_client *c = client_of(e);
     pthread_mutex_lock(&c->mu);
     sk_rc rc = sk_client_start_reader(c, err);
     pthread_mutex_unlock(&c->mu);
@@ -32,7 +33,7 @@ static sk_rc c_graph_alloc(struct sk_engine *e, uint64_t graph, uint64_t len, sk
         uint32_t type, pad;
         uint64_t req, graph, len;
     } q = {SK_M_EXTENT, 0, 0, graph, len};
-    SK_TRY(has_reader(c, err));
+    SK_TRY(c_attend(e, err));
     struct sk_msg *m = sk_client_answer(c, sk_client_ask(c, &q, sizeof q, REQ_AT), INT64_MAX);
     struct sk_rd r;
     sk_rc rc = sk_client_answer_rc(m, &r, err);
@@ -61,6 +62,7 @@ static uint32_t c_graphs_living(struct sk_engine *e) {
 }
 
 const struct sk_channels_ops sk_client_channels = {.memory = c_memory,
+                                                   .attend = c_attend,
                                                    .open = c_graph_open,
                                                    .alloc = c_graph_alloc,
                                                    .free = c_graph_free,

@@ -241,6 +241,11 @@ static uint8_t *l_memory(struct sk_engine *e, uint64_t *size) {
     return l->data_seg.base;
 }
 
+static sk_rc l_attend(struct sk_engine *e, struct sk_err *err) {
+    (void)e, (void)err;
+    return SK_OK;
+}
+
 static sk_rc l_graph_open(struct sk_engine *e, uint64_t *graph, struct sk_err *err) {
     struct sk_local *l = sk_local_of(e);
     sk_driver_lock(e);
@@ -280,6 +285,7 @@ static uint32_t l_graphs_living(struct sk_engine *e) {
 }
 
 const struct sk_channels_ops sk_driver_channels = {.memory = l_memory,
+                                                   .attend = l_attend,
                                                    .open = l_graph_open,
                                                    .alloc = l_graph_alloc,
                                                    .free = l_graph_free,
