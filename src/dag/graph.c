@@ -141,21 +141,17 @@ void sk_dag_bury(void *head, uint64_t id, const char *how) {
     struct sk_dag_head *h = head;
     uint32_t i = 0;
     if (!is_graph(h)) return;
+    bool all = id == UINT64_MAX;
     while (id && i < h->n_actors && ((const uint64_t *)at(h, h->ids))[i] != id) i++;
-    if (id && i == h->n_actors) return;
+    if (id && !all && i == h->n_actors) return;
     if (!id) i = h->n_actors;
     if (sk_load_acq(&h->dead) == 0) {
         (void)snprintf(h->story, sizeof h->story, "%s", how);
         sk_store_rel(&h->dead, i + 1);
     }
-    if (id) {
-        reader_gone(h, i);
-        sk_dag_close(h);
-        sk_dag_seat_leave(sk_dag_seat(h, i), SK_EDEAD, how);
-    } else {
-        reader_gone(h, h->n_actors + 1);
-        sk_dag_close(h);
-    }
+    if (!all) reader_gone(h, id ? i : h->n_actors + 1);
+    sk_dag_close(h);
+    if (id && !all) sk_dag_seat_leave(sk_dag_seat(h, i), SK_EDEAD, how);
 }
 
 uint32_t sk_dag_dead(const struct sk_dag_head *h, const char **how) {

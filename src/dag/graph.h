@@ -28,7 +28,7 @@ uint32_t sk_dag_reader(const struct sk_dag_head *h, uint32_t node, uint32_t acto
 struct sk_dag_seat *sk_dag_seat(const struct sk_dag_head *h, uint32_t actor);
 
 void sk_dag_close(const struct sk_dag_head *h); /* all channels: every wait ends with SK_ECLOSED */
-/* A process of the actor with that id has ended, and nobody takes its place: the graph is closed. id 0: who owned the graph has. From anywhere that maps it; one at a
+/* A process of the actor with that id has ended, and nobody takes its place: the graph is closed. id 0: who owned the graph has; UINT64_MAX: all of them end but the owner. From anywhere that maps it; one at a
  * time. Nothing happens before the graph was created. */
 void sk_dag_bury(void *head, uint64_t id, const char *how);
 /* Who died first: index of an actor, n_actors: the owner; SK_DAG_NONE: nobody. *how stays as long as the graph. */

@@ -145,6 +145,14 @@ static PyObject *get_other(PyObject *o, PyObject *timeout) {
 static PyObject *get_others(PyObject *seq, PyObject *timeout) {
     PyObject *list = PyList_New(0);
     for (Py_ssize_t i = 0; list && i < PySequence_Fast_GET_SIZE(seq); i++) {
+        if (!PyObject_HasAttrString((PyObject *)Py_TYPE(PySequence_Fast_GET_ITEM(seq, i)), "__skate_get__")) {
+            Py_DECREF(list);
+            return PyErr_Format(PyExc_ValueError,
+                                "Invalid type of object refs. 'object_refs' must be a list of CompiledDAGRefs if there is any "
+                                "CompiledDAGRef within it.");
+        }
+    }
+    for (Py_ssize_t i = 0; list && i < PySequence_Fast_GET_SIZE(seq); i++) {
         PyObject *v = get_other(PySequence_Fast_GET_ITEM(seq, i), timeout);
         if (!v || PyList_Append(list, v) < 0) Py_CLEAR(list);
         Py_XDECREF(v);

@@ -1,7 +1,6 @@
 """Which of Ray's names are not here, and whether they are planned: for the error of who asks for one."""
 
 _NOT = "not planned: "
-_PLANNED = "planned: "
 
 # name below skate: why it is not there. A name further below says the same.
 ABSENT = {
@@ -11,14 +10,8 @@ ABSENT = {
     "ClientBuilder": _NOT + "the engine is in this process; there is no server to connect to",
     "cpp_function": _NOT + "tasks and actors are written in Python",
     "cross_language": _NOT + "tasks and actors are written in Python",
-    "dag.CollectiveOutputNode": _NOT + "torch.distributed in the actors' methods does it",
-    "dag.DAGContext": _PLANNED + "with compiled graphs; execute() of the graph itself has no settings",
-    "dag.compiled_dag_node": _PLANNED + "compiled graphs; execute() of the graph itself gives the same values",
-    "dag.context": _PLANNED + "with compiled graphs; execute() of the graph itself has no settings",
     "dashboard": _NOT + "`skate stack`, `skate memory`, skate.timeline() and skate.util.state show what runs",
     "data.llm": _NOT + "call the model's own library in map_batches with a class",
-    "experimental.channel": _PLANNED + "with compiled graphs",
-    "experimental.collective": _NOT + "torch.distributed does it",
     "java_actor_class": _NOT + "tasks and actors are written in Python",
     "java_function": _NOT + "tasks and actors are written in Python",
     "job_submission": _NOT + "start the program; there is no server that would do it",

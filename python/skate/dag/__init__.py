@@ -2,6 +2,7 @@
 
 from skate import _lazy
 from skate.dag.class_node import ClassMethodNode, ClassNode
+from skate.dag.collective_node import CollectiveOutputNode
 from skate.dag.compiled_dag_node import CompiledDAG
 from skate.dag.constants import BIND_INDEX_KEY, IS_CLASS_METHOD_OUTPUT_KEY, PARENT_CLASS_NODE_KEY, PREV_CLASS_METHOD_CALL_KEY
 from skate.dag.context import DAGContext
@@ -19,6 +20,7 @@ __all__ = [
     "PREV_CLASS_METHOD_CALL_KEY",
     "ClassMethodNode",
     "ClassNode",
+    "CollectiveOutputNode",
     "CompiledDAG",
     "DAGInputData",
     "DAGNode",

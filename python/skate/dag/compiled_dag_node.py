@@ -109,6 +109,7 @@ def _check(root):
     for n in order:
         if isinstance(n, FunctionNode):
             raise NotImplementedError("Compiled DAGs currently only support actor method nodes")
+        n._transport.check(n)
         if not isinstance(n, InputNode | InputAttributeNode | MultiOutputNode | ClassMethodNode):
             raise ValueError(f"Found unsupported node of type {type(n)}")
         for arg in n._bound_args if not isinstance(n, MultiOutputNode) else ():
@@ -450,7 +451,7 @@ class CompiledDAG:
     def _read_unwanted(self):
         while self._graph is not None:
             gone = self._destructed_ref_idxs.get(self._max_finished_execution_index + 1, ())
-            if not (None in gone or len(gone) == len(self._place)) or not self._graph.ready():
+            if not (None in gone or len(gone) == len(self._place)):
                 return
             try:
                 values, failed = self._graph.read(0)

@@ -9,6 +9,7 @@ import uuid
 
 from skate.dag.base import DAGNodeBase
 from skate.dag.py_obj_scanner import find, replace
+from skate.dag.transport import TorchTensorType
 
 _numbers = itertools.count()
 
@@ -62,7 +63,7 @@ class DAGNode(DAGNodeBase):
         before += other_args_to_resolve.values()
         self._upstream = list({id(n): n for n in before if isinstance(n, DAGNode)}.values())
         self._order = None
-        self._compiled = False
+        self._compiled, self._transport = False, TorchTensorType()
         self._source = next((n if n.is_input else n._source for n in self._upstream if n.is_input or n._source), None)
         if self._source is not None:
             self._source._bound.append(self)
@@ -203,6 +204,26 @@ class DAGNode(DAGNodeBase):
         )
         self._compiled = True
         return compiled
+
+    def with_tensor_transport(self, transport="auto", device="default", _static_shape=False, _direct_return=False):
+        """How the tensors of this node's value go to who takes it. Returns the node.
+
+        Args:
+            transport: "auto", "shm", or a Communicator of actors without GPUs; "nccl" and "accelerator" are refused when the graph is compiled.
+            device: "default", "cpu"; "gpu" and "cuda" are refused when the graph is compiled.
+            _static_shape: Without effect.
+            _direct_return: Without effect.
+
+        Raises:
+            ValueError: There is no such transport or device.
+        """
+        self._transport = TorchTensorType(transport, device, _static_shape, _direct_return)
+        return self
+
+    @property
+    def type_hint(self):
+        """What with_tensor_transport() was given."""
+        return self._transport
 
     # ---- other walks over a graph
 

@@ -103,7 +103,7 @@ void sk_lgraphs_proc_dead(struct sk_local *l, uint32_t proc, const char *how) {
 bool sk_lgraphs_end(struct sk_local *l, const char *why) {
     bool used = false;
     SK_LIST_EACH (it, &l->graphs.all) {
-        bury(l, graph_of(it), 0, why);
+        bury(l, graph_of(it), UINT64_MAX, why);
         used |= graph_of(it)->has_head && l->graphs.hooks.in_use && l->graphs.hooks.in_use(head_of(l, graph_of(it)));
     }
     return used;

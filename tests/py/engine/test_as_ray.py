@@ -59,7 +59,6 @@ def missing(code):
 assert "no ray.serve (not planned" in missing("from ray import serve")
 assert "no ray.serve (not planned" in missing("import ray.serve.llm")
 assert missing("ray.tune").startswith("AttributeError") and "not planned" in missing("ray.tune")
-assert "planned: with compiled graphs" in missing("ray.dag.context")
 assert "no ray.util.collective" in missing("from ray.util import collective")
 assert "no ray.nothing" in missing("import ray.nothing")
 # programs of their own that this one starts have their own Ray, or none

@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 import skate
+import skate.experimental.collective as collective
 from skate import exceptions
 from skate.dag import DAGContext, InputNode, MultiOutputNode
 
@@ -235,3 +236,49 @@ def outcome(ray, ref):
         return ray.get(ref)
     except KeyError as e:
         return "failed", repr(e.cause)
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+def test_collective_operations(ray, compile_, kind):
+    like = pytest.importorskip("torch").tensor if kind == "torch" else np.array
+    workers = [Actor.remote() for _ in range(3)]
+    ones = [np.arange(6.0) + i for i in range(3)]
+    for op, want in [
+        (lambda n: collective.allreduce.bind(n), [sum(ones)] * 3),
+        (lambda n: collective.allreduce.bind(n, op=collective.ReduceOp.MAX), [ones[2]] * 3),
+        (lambda n: collective.allgather.bind(n), [np.concatenate(ones)] * 3),
+        (lambda n: collective.reducescatter.bind(n, op=collective.ReduceOp.SUM), np.split(sum(ones), 3)),
+    ]:
+        with InputNode() as x:
+            root = MultiOutputNode(op([w.echo.bind(x[i]) for i, w in enumerate(workers)]))
+        compiled = compile_(root)
+        for got in (ray.get(compiled.execute(*map(like, ones))), ray.get(root.execute(*map(like, ones)))):
+            assert all(type(g) is type(like([1.0])) and np.array_equal(np.asarray(g), w) for g, w in zip(got, want, strict=True))
+        with pytest.raises(ValueError, match="one shape"):
+            ray.get(compiled.execute(like([1.0]), *map(like, ones[1:])))
+        compiled.teardown()
+    with InputNode() as x, pytest.raises(ValueError, match="unique actor"):
+        collective.allreduce.bind([workers[0].echo.bind(x), workers[0].echo.bind(x)])
+
+
+def test_transports(ray, compile_):
+    a = Actor.remote()
+    with InputNode() as x:
+        compiled = compile_(a.echo.bind(x.with_tensor_transport("shm")).with_tensor_transport())
+    assert ray.get(compiled.execute(1)) == 1
+    for given in ({"transport": "nccl"}, {"device": "cuda"}):
+        with InputNode() as x:
+            node = a.echo.bind(x).with_tensor_transport(**given)
+        with pytest.raises(NotImplementedError, match="shared memory"):
+            node.experimental_compile()
+    with pytest.raises(ValueError, match="Invalid transport"):
+        node.with_tensor_transport("mpi")
+
+
+def test_drawn_as_text(ray, compile_, capsys):
+    a = Actor.remote()
+    with InputNode() as x:
+        p, q = a.two.bind(x)
+        compiled = compile_(MultiOutputNode([p, q]))
+    text = compiled.visualize(format="ascii")
+    assert '2 [label="Task 2  ClassMethodOutputNode[0]"]' in text and "1 ---> 3" in text and text in capsys.readouterr().out

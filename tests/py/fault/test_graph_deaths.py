@@ -154,7 +154,7 @@ def test_an_actor_keeps_what_it_was_given(ray):
     a, b = Actor.remote(), Actor.remote()
     compiled = chain([a, b], "keep")
     for i in range(30):
-        assert ray.get(compiled.execute(np.full(10_000, i))) == i + 1 or True
+        assert ray.get(compiled.execute(np.full(10_000, i))) == i + 1
     compiled.teardown()
     assert _skate.Graph.living() == 1  # the actor shows its messages
     other = chain([a])
@@ -169,11 +169,11 @@ def test_references_inside_values(ray):
     a, b = Actor.remote(), Actor.remote()
     with InputNode() as x:
         compiled = b.value_of.bind(a.ref_of.bind(x)).experimental_compile()
-    for i in range(50):
+    for i in range(15):
         assert ray.get(compiled.execute(i)) == i
     compiled.teardown()
     compiled = chain([a, b])
-    for i in range(20):
+    for i in range(15):
         ref = ray.get(compiled.execute([ray.put(i)]))[0]
         gc.collect()
         assert ray.get(ref) == i
@@ -198,9 +198,9 @@ def test_compile_and_teardown_leave_nothing(ray):
         compiled.teardown()
         if i == 20:
             first = rss()
-    last = rss()
     assert first is not None and _skate.Graph.living() == 0
-    assert last[1:] == first[1:]
+    eventually(lambda: rss()[1:] == first[1:])  # the threads of loops end a little later than their seats are free
+    last = rss()
     assert last[0] - first[0] < (8 << 20) + ROUNDS * 2000
 
 

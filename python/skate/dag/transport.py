@@ -1,0 +1,71 @@
+"""How tensors go from node to node (with_tensor_transport): by shared memory, which is the only way on this machine's CPUs; and the names of what Ray has besides."""
+
+DEVICES = ("default", "cpu", "gpu", "cuda")
+
+
+class Communicator:
+    """A group of actors that hand each other tensors. Here the values go by shared memory whatever the group; a subclass names its actors.
+
+    Args:
+        actor_handles: The actors.
+    """
+
+    def __init__(self, actor_handles=()):
+        self._actor_handles = list(actor_handles)
+
+    def get_actor_handles(self):
+        """The actors."""
+        return self._actor_handles
+
+
+class CPUCommunicator(Communicator):
+    """A group of actors without GPUs.
+
+    Args:
+        world_size: How many there are.
+        actor_handles: The actors.
+    """
+
+    def __init__(self, world_size, actor_handles):
+        super().__init__(actor_handles)
+        if world_size != len(self._actor_handles):
+            raise ValueError(f"a group of {world_size} actors has as many handles, not {len(self._actor_handles)}")
+
+    def get_world_size(self):
+        """How many there are."""
+        return len(self._actor_handles)
+
+    def get_rank(self, actor):
+        """The number of an actor in it."""
+        return self._actor_handles.index(actor)
+
+
+class TorchTensorType:
+    """How the tensors of a node's value go to who takes it.
+
+    Args:
+        transport: "auto", "shm", or a Communicator whose actors have no GPUs; "nccl" and "accelerator" cannot be compiled.
+        device: "default" and "cpu": they stay where they are; "gpu", "cuda": they cannot be compiled.
+    """
+
+    def __init__(self, transport="auto", device="default", _static_shape=False, _direct_return=False):
+        if device not in DEVICES:
+            raise ValueError(f"Invalid device '{device}'. Valid options are: {', '.join(map(repr, DEVICES))}.")
+        if transport not in ("auto", "shm", "nccl", "accelerator") and not hasattr(transport, "get_actor_handles"):
+            raise ValueError(
+                f"Invalid transport type: {transport}. Transport must be one of 'auto', 'nccl', 'shm', 'accelerator' or an instance of Communicator type."
+            )
+        self.transport, self.device = transport, device
+        self.static_shape, self.direct_return = _static_shape, _direct_return
+
+    def requires_accelerator(self):
+        """It names a way between GPUs."""
+        return self.transport in ("nccl", "accelerator")
+
+    def check(self, node):
+        """NotImplementedError where the value of a node cannot go that way."""
+        if self.requires_accelerator() or self.device in ("gpu", "cuda"):
+            raise NotImplementedError(
+                f"{node} asks for transport {self.transport!r} to device {self.device!r}: compiled graphs move values by shared memory between CPUs; "
+                'use transport="auto" or "shm" with device="default" or "cpu", and move tensors to a GPU in the method that uses them'
+            )

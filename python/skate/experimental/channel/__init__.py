@@ -1,0 +1,5 @@
+"""Names of Ray's channels that programs use: how tensors go from node to node."""
+
+from skate.dag.transport import Communicator, TorchTensorType
+
+__all__ = ["Communicator", "TorchTensorType"]
