@@ -163,7 +163,7 @@ def ours():
     theirs = cloud_sort(I4I, 40, 100 * TB, 100 * TB / 24000, bundle=12)
     yield "100 TB, two levels, our kernels, 12 reduces a value", dict(theirs, **OUR_CPU, **OURS, bundle=1, reduces_a_value=12), 5378, False
     yield "100 TB, index", direct("index", 100 * TB, 4), 5378, False
-    for strategy in ("index", "grouped", "auto", "simple"):
+    for strategy in ("index", "grouped", "simple", "merge", "push", "push_star", "two_level", "auto"):
         yield f"8 TB, {strategy}", direct(strategy, 8 * TB, 1), 456, False
     theirs = cloud_sort(I4I, 40, 8 * TB)
     yield "8 TB, two levels, our kernels and driver", dict(theirs, **OUR_CPU, **OURS), 456, False

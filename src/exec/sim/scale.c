@@ -32,7 +32,7 @@ struct stask {
     struct stask *next; /* in its node's queue */
     uint64_t id;        /* of exec */
     enum kind kind;
-    uint32_t node, phase, pending, n_out, next_out, range, merged;
+    uint32_t node, phase, pending, n_out, next_out, range, merged, first, n_parts; /* first, n_parts: partitions of a merge by a strategy */
     uint64_t taken, in_bytes;
     double slow, weight, entries; /* of its values */
 };
@@ -55,6 +55,7 @@ struct scale {
     struct sk_step *x;
     uint32_t maps, reduces, factor, ranges, nodes, a_value,
         slots[KINDS]; /* simulated; ranges: of reduces, each on a node; a_value: reduces that share a value of a merge */
+    bool merges, own; /* there is a stage for it; own: and the strategy says what it merges */
     uint64_t part64;  /* of a map's output for a reduce */
     struct sk_pool tasks, words;
     struct queue {
@@ -147,9 +148,11 @@ static void start(struct scale *s, uint32_t node, enum kind kind);
 static uint32_t parts_of(const struct stask *k, uint32_t i, uint32_t *first, uint64_t *part64) {
     const struct scale *s = k->s;
     *part64 = s->part64;
-    if (k->kind == MAP && s->c.way == SK_SCALE_DIRECT) {
-        *first = (uint32_t)((uint64_t)i * s->reduces / k->n_out);
-        return (uint32_t)((uint64_t)(i + 1) * s->reduces / k->n_out) - *first;
+    if (s->c.way == SK_SCALE_DIRECT) {
+        uint32_t all = k->kind == MAP ? s->reduces : k->n_parts, at = (uint32_t)((uint64_t)i * all / k->n_out);
+        if (k->kind == MERGE) *part64 *= k->merged;
+        *first = (k->kind == MAP ? 0 : k->first) + at;
+        return (uint32_t)((uint64_t)(i + 1) * all / k->n_out) - at;
     }
     if (k->kind == MAP) {
         *first = i * s->a_value;
@@ -401,10 +404,12 @@ static uint32_t choose(struct scale *s, const struct stask *k) {
         if (s->c.s3) return idlest(s, MAP);
         return s->c.way == SK_SCALE_MERGE ? t->unit / s->factor % s->nodes : t->unit % s->nodes;
     }
-    if (k->kind == MERGE && s->c.way != SK_SCALE_MERGE) return k->range % s->nodes;
+    if (k->kind == MERGE && (s->own ? s->reduces / k->n_parts >= s->nodes : s->c.way != SK_SCALE_MERGE)) return k->range % s->nodes;
     look(s, k);
-    for (uint32_t i = 0; i < s->nodes; i++)
-        if (2 * (s->from[i].memory + s->from[i].disk) >= (double)k->in_bytes) return i;
+    for (uint32_t i = 0; i < s->nodes; i++) /* what a strategy of one machine has put on a node may all be next: others take some of it */
+        if (2 * (s->from[i].memory + s->from[i].disk) >= (double)k->in_bytes &&
+            (!s->own || s->queue[k->kind][i].known < 2 * s->slots[k->kind]))
+            return i;
     return idlest(s, k->kind);
 }
 
@@ -436,6 +441,13 @@ static void plan_output(struct scale *s, struct stask *k, const struct sk_stask 
         k->n_out = s->ranges;
         k->weight = g;
         k->entries = 1;
+    } else if (k->kind == MERGE && s->own) {
+        double real = SK_MAX(sk_view_way(s->x, &s->x->s[s->x->s[t->stage].inputs[0]]).merged, 1u);
+        k->n_out = (uint32_t)SK_MIN(real, k->n_parts);
+        uint32_t notes = (k->n_parts + SK_PACK_PARTS_MAX - 1) / SK_PACK_PARTS_MAX;
+        real = SK_MAX(real, notes);
+        k->weight = real / k->n_out;
+        k->entries = k->n_parts / real;
     } else if (k->kind == MERGE) {
         k->n_out = s->reduces / s->ranges / s->a_value;
         k->weight = (double)s->c.reduces / s->ranges / SK_MAX(s->c.reduces_a_value, 1u) / k->n_out;
@@ -451,7 +463,12 @@ static void launch(struct scale *s, uint64_t id) {
     double parts = t->in.n * parts_weight(s, k->kind), tasks = tasks_weight(s, k->kind);
     k->in_bytes = k->kind == MAP ? s->part64 * 64 * s->reduces : t->in.bytes;
     k->merged = t->in.n;
-    if (k->kind == MERGE) k->range = t->in.head->pack->first / s->a_value;
+    if (k->kind == MERGE) {
+        const struct sk_pack *p = t->in.head->pack;
+        k->first = p->first;
+        k->n_parts = p->n;
+        k->range = p->first / (s->own ? p->n : s->a_value);
+    }
     if (k->kind == REDUCE) {
         s->r.parts += parts;
         s->reduced += t->in.bytes;
@@ -483,7 +500,7 @@ static sk_rc make_plan(struct scale *s, uint32_t *root, struct sk_err *err) {
     d.op = &MERGING;
     d.label = "merge";
     d.max_tasks = s->slots[MERGE] * s->nodes;
-    if (rc == SK_OK && s->c.way != SK_SCALE_DIRECT) rc = sk_plan_add(s->plan, &d, root, err);
+    if (rc == SK_OK && s->merges) rc = sk_plan_add(s->plan, &d, root, err);
     d = (struct sk_node_desc){.op = &EXCHANGE,
                               .label = "reduce",
                               .cpu_e4 = SK_RES_UNIT / 2, /* twice as many as there are slots wait at their nodes */
@@ -504,8 +521,9 @@ static sk_rc check(const struct sk_scale_conf *c, struct sk_err *err) {
     if (merges && (!c->factor || (c->factor % g && g % c->factor) || c->reduces / g % ranges || c->reduces / g / ranges % a_value))
         return SK_ERR(err, SK_EINVAL, "merges of %u maps for %u nodes, %u reduces a value: they do not divide %u reduces in grains of %u",
                       c->factor, ranges, a_value * g, c->reduces, g);
-    return !merges && !sk_shuffle_find(c->strategy) ? SK_ERR(err, SK_EINVAL, "no strategy is called '%s'", c->strategy ? c->strategy : "")
-                                                    : SK_OK;
+    const struct sk_shuffle_ops *own = merges ? NULL : sk_shuffle_find(c->strategy);
+    if (own && own->merges && g > 1) return SK_ERR(err, SK_EINVAL, "%s decides what is merged by sizes: it runs in grains of 1", own->name);
+    return !merges && !own ? SK_ERR(err, SK_EINVAL, "no strategy is called '%s'", c->strategy ? c->strategy : "") : SK_OK;
 }
 
 static void collect(struct scale *s, struct sk_scale_result *out) {
@@ -528,8 +546,7 @@ static sk_rc run(struct scale *s, struct sk_err *err) {
     uint32_t root;
     SK_TRY(make_plan(s, &root, err));
     const struct sk_scale_conf *c = &s->c;
-    uint64_t slots = SK_MAX(s->slots[MAP] + (c->way == SK_SCALE_DIRECT ? 0 : s->slots[MERGE]), s->slots[REDUCE]),
-             map_bytes = s->part64 * 64 * s->reduces;
+    uint64_t slots = SK_MAX(s->slots[MAP] + (s->merges ? s->slots[MERGE] : 0), s->slots[REDUCE]), map_bytes = s->part64 * 64 * s->reduces;
     struct sk_step_conf sc = {.memory_bytes = c->cluster.node.store_bytes * s->nodes,
                               .target_min_bytes = map_bytes / 2,
                               .target_max_bytes = map_bytes,
@@ -561,6 +578,8 @@ sk_rc sk_scale_run(const struct sk_scale_conf *conf, struct sk_scale_result *out
     s->a_value = SK_MAX(conf->reduces_a_value * SK_MAX(conf->bundle, 1u) / conf->grain, 1u);
     s->slots[MAP] = SK_MAX(conf->slots_map / conf->grain, 1u);
     s->slots[MERGE] = conf->slots_merge;
+    s->own = conf->way == SK_SCALE_DIRECT && sk_shuffle_find(conf->strategy)->merges;
+    s->merges = conf->way != SK_SCALE_DIRECT || s->own;
     s->slots[REDUCE] = SK_MAX(conf->slots_reduce / conf->grain, 1u);
     s->part64 = conf->bytes / s->maps / s->reduces / 64 + 1;
     s->c.cluster.spilled = spilled;

@@ -25,7 +25,7 @@ enum sk_scale_way {                  /* of the published systems (Exoshuffle, SI
 struct sk_scale_conf {
     struct sk_cl_conf cluster; /* spilled and ctx are not the caller's */
     enum sk_scale_way way;
-    const char *strategy;  /* DIRECT: of src/shuffle/by, which says in how many values a map's output is */
+    const char *strategy;  /* DIRECT: of src/shuffle/by */
     uint32_t values_a_map; /* DIRECT: so many, whatever it says; 0: as it says */
     uint32_t
         reduces_a_value; /* MERGE, PUSH: neighbouring reduces that share a value of a merge; published: 1. More are fewer values, of which reduces have parts */

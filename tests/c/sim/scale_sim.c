@@ -238,6 +238,18 @@ TEST(cards_cores_and_requests_when_they_are_scarce) {
     NEAR(result(c).sec, 2 * 40e9 / 16e6 / 10, 0.1);
 }
 
+TEST(every_strategy_runs) {
+    for (unsigned i = 0; sk_shuffle_name(i); i++) {
+        struct sk_scale_conf c = sort_of(SK_SCALE_DIRECT);
+        c.strategy = sk_shuffle_name(i);
+        struct sk_scale_result r = result(c);
+        printf("# %-10s %4.0f s, %5.0f values, %6.0f parts, %3.0f GB spilled, %3.0f GB moved\n", c.strategy, r.sec, r.values, r.parts,
+               r.spilled_bytes / 1e9, r.moved_bytes / 1e9);
+        AT_MOST((2 * 40e9 + 2 * (40e9 - 12e9)) / 400e6, r.sec * 1.01);
+        AT_MOST(r.sec, 2 * (4 * 40e9 + r.spilled_bytes) / 400e6);
+    }
+}
+
 TEST(values_cost_the_driver) {
     struct sk_scale_conf c = sort_of(SK_SCALE_DIRECT);
     c.values_a_map = 160;
