@@ -177,6 +177,7 @@ class Rows:
     def wants(self, n: int) -> bool: ...  # whether to add more before n rows are taken
     def take(self, n: int, alloc: Callable[[int], Any] | None = None) -> tuple[Any, Any] | None:
         """(batch of the next n rows, or of those that are ready, the memory that it is in: of alloc(bytes), else of memory()); None: none is ready."""
+    def plan(self, n: int) -> Any: ...  # as take(n), but to be gathered later, by any thread: an object with num_rows, and write(alloc=None); None: none is ready
     def cast(self, function: Callable[[Any], Any]) -> None: ...  # each batch that is held becomes function(batch)
 
 class Watcher:

@@ -110,9 +110,16 @@ struct rows {
     PyObject *two; /* of the first batch, whose schema is that of all */
     const struct ArrowSchema *schema;
     SK_VEC(struct held) slot;
-    SK_VEC(struct sk_place) places;
-    SK_VEC(const struct ArrowArray *) used;
     bool busy;
+};
+
+struct planned {                  /* a batch that is to be gathered: all that it takes, so that it can be done whenever, by any thread */
+    PyObject_HEAD PyObject *keep; /* the structs of what it is gathered from */
+    struct sk_block_plan *plan;
+    uint64_t size, n;
+    struct sk_place *places;        /* [n] */
+    const struct ArrowArray **used; /* what the plan points into, too */
+    struct sk_block_side side;
 };
 
 static struct rows *rows_of(PyObject *o) { return (struct rows *)(void *)o; }
@@ -142,8 +149,6 @@ static void rows_dealloc(PyObject *o) {
     PyTypeObject *type = Py_TYPE(o);
     for (uint32_t i = 0; i < r->slot.n; i++) clear_held(&r->slot.p[i]);
     sk_vec_free(&r->slot);
-    sk_vec_free(&r->places);
-    sk_vec_free(&r->used);
     sk_sampler_destroy(r->rows);
     Py_XDECREF(r->two);
     SK_ASSERT(kept.n_rows);
@@ -237,34 +242,71 @@ static PyObject *rows_cast(PyObject *o, PyObject *cast) {
     Py_RETURN_NONE;
 }
 
-/* The batches of r->places get numbers from 0 on, in the order in which they turn up. */
-static sk_rc number_batches(struct rows *r, struct sk_err *err) {
-    r->used.n = 0;
-    if (!sk_vec_reserve(&r->used, SK_TAG_PY, SK_MIN((uint64_t)r->slot.n, r->places.n) + 1))
-        return SK_ERR(err, SK_ENOMEM, "no memory for a batch");
-    for (uint32_t i = 0; i < r->places.n; i++) {
-        struct sk_place *p = &r->places.p[i];
-        struct held *h = &r->slot.p[p->run];
-        SK_DCHECK(h->array && p->row < h->array->length);
-        if (h->as >= r->used.n || r->used.p[h->as] != h->array) {
-            h->as = r->used.n;
-            r->used.p[r->used.n++] = h->array;
+static struct planned *planned_of(PyObject *o) { return (struct planned *)(void *)o; }
+
+/* The batches of p->places get numbers from 0 on, in the order in which they turn up, and are kept. */
+static int number_batches(struct rows *r, struct planned *p) {
+    uint32_t n = 0;
+    for (uint64_t i = 0; i < p->n; i++) {
+        struct sk_place *at = &p->places[i];
+        struct held *h = &r->slot.p[at->run];
+        SK_DCHECK(h->array && at->row < h->array->length);
+        if (h->as >= n || p->used[h->as] != h->array) {
+            h->as = n;
+            p->used[n++] = h->array;
+            if (PyList_Append(p->keep, h->two) < 0) return -1;
         }
-        p->run = h->as;
+        at->run = h->as;
     }
-    return SK_OK;
+    p->side = (struct sk_block_side){.arrays = p->used, .n = n, .places = p->places};
+    return 0;
 }
 
-static sk_rc plan_next(struct rows *r, uint64_t *n, struct sk_block_plan **plan, uint64_t *size, struct sk_err *err) {
-    *plan = NULL;
-    if (!*n) return SK_OK;
-    if (*n >= UINT32_MAX || !sk_vec_reserve(&r->places, SK_TAG_PY, *n))
-        return SK_ERR(err, SK_ENOMEM, "no memory for a batch of %llu rows", (unsigned long long)*n);
-    SK_TRY(sk_sampler_next(r->rows, r->places.p, n, err));
-    r->places.n = (uint32_t)*n;
-    SK_TRY(number_batches(r, err));
-    struct sk_block_side side = {.arrays = r->used.p, .n = r->used.n, .places = r->places.p};
-    return sk_block_measure_places(r->schema, &side, 1, NULL, *n, plan, size, err);
+static void let_go(struct rows *r) {
+    for (uint32_t slot; (slot = sk_sampler_let_go(r->rows)) != UINT32_MAX;) {
+        struct held was = r->slot.p[slot];
+        r->slot.p[slot] = (struct held){0}; /* what dies may run code */
+        clear_held(&was);
+    }
+}
+
+/* The next n rows that are ready: a plan. NULL with an exception. */
+static struct planned *plan_next(struct py_state *st, struct rows *r, uint64_t n) {
+    PY_ERR(err);
+    struct planned *p = planned_of(st->planned_type->tp_alloc(st->planned_type, 0));
+    if (!p) return NULL;
+    if (n >= UINT32_MAX) PyErr_Format(PyExc_ValueError, "a batch of %llu rows", (unsigned long long)n);
+    else if (!(p->places = sk_alloc(SK_TAG_PY, n * sizeof *p->places)) ||
+             !(p->used = sk_alloc(SK_TAG_PY, (SK_MIN((uint64_t)r->slot.n, n) + 1) * sizeof *p->used)))
+        PyErr_NoMemory();
+    else if ((p->keep = PyList_New(0)) != NULL) {
+        sk_rc rc = sk_sampler_next(r->rows, p->places, &n, &err);
+        p->n = n;
+        if (rc == SK_OK && r->two && PyList_Append(p->keep, r->two) == 0 && number_batches(r, p) == 0) {
+            const struct ArrowSchema *schema = r->schema;
+            r->busy = true;
+            PY_DROP(st)
+            rc = sk_block_measure_places(schema, &p->side, 1, NULL, n, &p->plan, &p->size, &err);
+            PY_TAKE(st)
+            r->busy = false;
+        }
+        if (rc != SK_OK) py_raise(st, rc, &err);
+        let_go(r);
+    }
+    if (!PyErr_Occurred()) return p;
+    Py_DECREF(p);
+    return NULL;
+}
+
+static void planned_dealloc(PyObject *o) {
+    struct planned *p = planned_of(o);
+    PyTypeObject *type = Py_TYPE(o);
+    sk_block_plan_free(p->plan);
+    sk_free(p->places);
+    sk_free(p->used);
+    Py_XDECREF(p->keep);
+    type->tp_free(o);
+    Py_DECREF(type);
 }
 
 /* The rows of a plan in memory that `alloc` gives (None: in Memory): (batch, memory). */
@@ -291,31 +333,34 @@ static PyObject *written(struct py_state *st, const struct sk_block_plan *plan, 
     return out;
 }
 
-static PyObject *rows_take(PyObject *o, PyObject *args) {
-    struct rows *r = rows_of(o);
-    struct py_state *st = py_state_of(Py_TYPE(o));
-    unsigned long long want;
-    PyObject *alloc = Py_None, *out = NULL;
-    struct sk_block_plan *plan = NULL;
-    uint64_t size;
-    sk_rc rc;
-    PY_ERR(err);
-    if (!PyArg_ParseTuple(args, "K|O:take", &want, &alloc) || is_busy(r)) return NULL;
+static PyObject *planned_write(PyObject *o, PyObject *args) {
+    PyObject *alloc = Py_None;
+    if (!PyArg_ParseTuple(args, "|O:write", &alloc)) return NULL;
+    return written(py_state_of(Py_TYPE(o)), planned_of(o)->plan, planned_of(o)->size, alloc);
+}
+
+static PyObject *planned_rows(PyObject *o, void *closure SK_UNUSED) { return PyLong_FromUnsignedLongLong(planned_of(o)->n); }
+
+/* The next rows as a plan, None: none is ready. */
+static PyObject *next_plan(struct rows *r, unsigned long long want) {
+    if (is_busy(r)) return NULL;
     uint64_t n = SK_MIN((uint64_t)want, sk_sampler_ready(r->rows));
-    r->busy = true;
-    PY_DROP(st)
-    rc = plan_next(r, &n, &plan, &size, &err);
-    PY_TAKE(st)
-    if (rc != SK_OK) py_raise(st, rc, &err);
-    else if (plan) out = written(st, plan, size, alloc);
-    else out = Py_NewRef(Py_None);
-    sk_block_plan_free(plan);
-    r->busy = false;
-    for (uint32_t slot; (slot = sk_sampler_let_go(r->rows)) != UINT32_MAX;) {
-        struct held was = r->slot.p[slot];
-        r->slot.p[slot] = (struct held){0}; /* what dies may run code */
-        clear_held(&was);
-    }
+    return n ? (PyObject *)plan_next(py_state_of(Py_TYPE(r)), r, n) : Py_NewRef(Py_None);
+}
+
+static PyObject *rows_plan(PyObject *o, PyObject *arg) {
+    unsigned long long want = PyLong_AsUnsignedLongLong(arg);
+    return PyErr_Occurred() ? NULL : next_plan(rows_of(o), want);
+}
+
+static PyObject *rows_take(PyObject *o, PyObject *args) {
+    unsigned long long want;
+    PyObject *alloc = Py_None;
+    if (!PyArg_ParseTuple(args, "K|O:take", &want, &alloc)) return NULL;
+    PyObject *p = next_plan(rows_of(o), want), *out = NULL;
+    if (!p || p == Py_None) return p;
+    out = written(py_state_of(Py_TYPE(o)), planned_of(p)->plan, planned_of(p)->size, alloc);
+    Py_DECREF(p);
     return out;
 }
 
@@ -342,6 +387,7 @@ static PyObject *m_rows_begin(PyObject *module SK_UNUSED, PyObject *args) {
 static PyMethodDef rows_methods[] = {
     {"add", rows_add, METH_O, "add(batch): the next of the stream."},
     {"end", rows_end, METH_NOARGS, "end(): there are no more."},
+    {"plan", rows_plan, METH_O, "plan(n): the next n rows that are ready at most, to be gathered by its write(); None: none is ready."},
     {"wants", rows_wants, METH_O, "wants(n): whether to add more before n rows are taken."},
     {"take", rows_take, METH_VARARGS,
      "take(n, alloc=None): (batch of the next n rows that are ready at most, the memory that it is in); None: none is ready."},
@@ -362,7 +408,27 @@ static PyType_Slot rows_slots[] = {
 };
 static PyType_Spec rows_spec = {"skate._skate.Rows", sizeof(struct rows), 0, Py_TPFLAGS_DEFAULT, rows_slots};
 
+static PyMethodDef planned_methods[] = {
+    {"write", planned_write, METH_VARARGS, "write(alloc=None): as Rows.take; by any thread."},
+    {NULL, NULL, 0, NULL},
+};
+static PyGetSetDef planned_getset[] = {
+    {"num_rows", planned_rows, NULL, "Its rows.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+static PyType_Slot planned_slots[] = {
+    {Py_tp_dealloc, planned_dealloc},
+    {Py_tp_methods, planned_methods},
+    {Py_tp_getset, planned_getset},
+    {Py_tp_doc, "A batch that is to be gathered."},
+    {0, NULL},
+};
+static PyType_Spec planned_spec = {"skate._skate._Planned", sizeof(struct planned), 0,
+                                   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, planned_slots};
+
 int py_rows_types(PyObject *module, struct py_state *st) {
+    st->planned_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &planned_spec, NULL);
+    if (!st->planned_type) return -1;
     st->memory_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &memory_spec, NULL);
     st->rows_type = st->memory_type ? (PyTypeObject *)PyType_FromModuleAndSpec(module, &rows_spec, NULL) : NULL;
     return st->rows_type ? PyModule_AddType(module, st->rows_type) : -1;

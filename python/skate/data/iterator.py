@@ -227,7 +227,7 @@ class DataIterator:
             it = self._record_batches(at.begin(), live)
             try:
                 if window:
-                    for rb, _ in _lazy.rebatch.Gather(at.rows()).batches(_warned(it, window), batch_size or 0, drop_last):
+                    for rb in _lazy.rebatch.Gather(at.rows()).batches(_warned(it, window), batch_size or 0, drop_last):
                         yield rb.num_rows, _lazy.batch.to_batch(rb, batch_format)
                 else:
                     yield from cut_batches(it, batch_size, batch_format, drop_last)
@@ -247,6 +247,7 @@ class DataIterator:
         then: Callable[[Any], Any] | None,
         ahead: int,
         arrived: Callable[[Any], Any] | None = None,
+        at_once: int = 1,
     ) -> Iterator[Any]:
         """The batches of made(), each as then() makes it, with the position behind it known.
 
@@ -256,19 +257,27 @@ class DataIterator:
             then: Makes of a batch what is given out.
             ahead: How many batches a thread makes before they are asked for; 0: no thread.
             arrived: Is called with each by who takes it.
+            at_once: In how many threads then() runs.
         """
         at = self._begin(window, seed)
         live: list[Any] = []
 
+        def work(item: tuple[int, Any]) -> tuple[int, Any]:
+            return item[0], item[1] if then is None else then(item[1])
+
         def items() -> Iterator[tuple[int, Any]]:
             it = made(at, live)
             try:
-                for rows, batch in it:
-                    yield rows, batch if then is None else then(batch)
+                for item in it:
+                    yield item if at_once > 1 and ahead > 0 else work(item)
             finally:
                 it.close()  # type: ignore[attr-defined]
 
-        source: Any = _lazy.ahead.Ahead(items, ahead, lambda: [stop() for stop in live]) if ahead > 0 else items()
+        def interrupt() -> None:
+            for stop in live:
+                stop()
+
+        source: Any = _lazy.ahead.Ahead(items, ahead, interrupt, work if at_once > 1 else None, at_once) if ahead > 0 else items()
         try:
             for rows, batch in source:
                 at.given += rows
@@ -357,16 +366,25 @@ class DataIterator:
         """Batches that a torch_utils.Tensors makes; ahead, send and arrived: as of _iterate()."""
         window = _window(local_shuffle_buffer_size, batch_size)
         gathers = window or (tensors.pin and batch_size is not None)
+        at_once = _lazy.torch_utils.at_once() if tensors.pin else 1
 
         def made(at: Position, live: list[Any]) -> Iterator[tuple[int, Any]]:
             it = self._record_batches(at.begin(), live)
             try:
-                yield from tensors.batches(_warned(it, window), batch_size, drop_last, at.rows() if gathers else None)
+                blocks = _warned(it, window)
+                yield from (
+                    tensors.jobs(blocks, batch_size, drop_last, at.rows()) if gathers else tensors.batches(blocks, batch_size, drop_last)
+                )
             finally:
                 it.close()  # type: ignore[attr-defined]
 
+        def gather(job: Any) -> Any:
+            return job() if send is None else send(job())
+
         def run() -> Iterator[Any]:
-            return self._iterate(made, window, local_shuffle_seed, send, ahead if gathers or send is not None else 0, arrived)
+            if gathers:
+                return self._iterate(made, window, local_shuffle_seed, gather, ahead and ahead + at_once - 1, arrived, at_once)
+            return self._iterate(made, window, local_shuffle_seed, send, ahead if send is not None else 0, arrived)
 
         return Again(run)
 

@@ -267,7 +267,7 @@ class _Rows:
             rows: list[Any] = list(_lazy.row_dicts.to_rows(rb))
             return of.collate_fn(rows if of._batched else rows[0])
         tensors = _lazy.torch_utils.Tensors(None, None, False, _collated)
-        return tensors.finish(tensors.of_block(rb))
+        return tensors.finish(tensors.of_block(rb), rb.schema)
 
     def _taken(self, batch: Any) -> Any:
         return _pinned(batch) if self.of.pin_memory else batch

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pyarrow as pa
@@ -216,15 +217,42 @@ def test_collate_fn_runs_ahead_in_order_and_its_error_comes_in_its_place(ahead):
     assert got == list(range(40))
 
 
-def test_an_iteration_that_is_left_early_ends_its_thread_and_its_run():
-    import threading
+@pytest.mark.parametrize("workers", [1, 4])
+def test_work_ahead_keeps_its_order_and_errors_come_in_their_place(workers):
+    from skate.data.run.ahead import Ahead
 
+    begun = threading.Barrier(workers)
+
+    def work(i):
+        if i < workers:
+            begun.wait(60)  # all of them work at the same time
+        if i == 70:
+            raise KeyError("seventy")
+        return i * i
+
+    def items():
+        yield from range(100)
+
+    ahead, got = Ahead(items, 5, work=work, workers=workers), []
+    with pytest.raises(KeyError, match="seventy"):
+        for x in ahead:
+            got.append(x)
+    ahead.close()
+    assert got == [i * i for i in range(70)]
+    early = Ahead(items, 5, work=work, workers=1)
+    begun = threading.Barrier(1)
+    assert next(early) == 0
+    early.close()
+    assert list(early) == []
+
+
+def test_an_iteration_that_is_left_early_ends_its_thread_and_its_run():
     before = set(threading.enumerate())
     for _ in range(5):
         it = iter(sd.range(10_000, override_num_blocks=50).iter_batches(batch_size=10, _collate_fn=lambda b: b, prefetch_batches=4))
         next(it)
         it.close()
-    left = [t for t in threading.enumerate() if t not in before and t.name == "skate-ahead"]
+    left = [t for t in threading.enumerate() if t not in before and t.name.startswith("skate-ahead")]
     assert not left
 
 

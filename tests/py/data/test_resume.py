@@ -211,7 +211,9 @@ def test_a_log_of_another_job_is_refused(tmp_path, source):
     os.unlink(os.path.join(source, "0.parquet"))
     with pytest.raises(ValueError, match="of another job"):
         job(source, target)
-    subprocess.run(["rm", "-rf", target / ".skate-job"], check=True)  # a task of the run that failed may still be removing its part (on Ray)
+    subprocess.run(
+        ["rm", "-rf", target / ".skate-job"], check=True
+    )  # a task of the run that failed may still be removing its part (on Ray)
     job(source, target)
     assert sd.read_parquet(str(target)).count() == N * 3 // 4
 

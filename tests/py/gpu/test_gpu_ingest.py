@@ -82,7 +82,7 @@ def test_pin_memory_gives_page_locked_batches_of_the_cpu(ds):
 
 def test_page_locked_memory_is_used_again(ds):
     addresses = {b["x"].data_ptr() for _ in range(4) for b in ds.iter_torch_batches(batch_size=100, pin_memory=True, prefetch_batches=2)}
-    assert len(addresses) <= 12
+    assert len(addresses) <= 30, "of 160 batches"
 
 
 def test_collate_fn_and_its_tensors(ds):

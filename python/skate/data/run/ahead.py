@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 LEAVE_S = 5.0  # close() waits so long for the thread; one that waits for a function of the user goes when that comes back
@@ -17,10 +18,19 @@ class Ahead:
         items: Makes the iterator; called, run and closed by the thread.
         n: How many items lie ready, at most; 1 or more.
         interrupt: Ends a wait of the thread, when this is closed early.
+        work: Makes of an item what is given out, in one of `workers` threads more; items keep their order.
     """
 
-    def __init__(self, items: Callable[[], Iterator[Any]], n: int, interrupt: Callable[[], Any] = lambda: None):
-        self._items, self._n, self._interrupt = items, n, interrupt
+    def __init__(
+        self,
+        items: Callable[[], Iterator[Any]],
+        n: int,
+        interrupt: Callable[[], Any] = lambda: None,
+        work: Callable[[Any], Any] | None = None,
+        workers: int = 1,
+    ):
+        self._items, self._n, self._interrupt, self._work = items, n, interrupt, work
+        self._workers = ThreadPoolExecutor(workers, "skate-ahead") if work is not None else None
         self._ready: deque[tuple[Any, BaseException | None]] = deque()
         self._changed = threading.Condition()
         self._ended = self._closed = False
@@ -33,6 +43,8 @@ class Ahead:
             it = self._items()
             try:
                 for item in it:
+                    if self._workers is not None:
+                        item = self._workers.submit(self._work, item)  # type: ignore[arg-type]
                     if not self._give(item):
                         break
                     del item
@@ -67,7 +79,7 @@ class Ahead:
             self._changed.notify_all()
         if error is not None:
             raise error
-        return item
+        return item.result() if self._workers is not None else item
 
     def close(self) -> None:
         """No more items; the iterator is closed."""
@@ -80,3 +92,5 @@ class Ahead:
             self._interrupt()
         if self._thread is not threading.current_thread():
             self._thread.join(LEAVE_S)
+        if self._workers is not None:
+            self._workers.shutdown(wait=True, cancel_futures=True)

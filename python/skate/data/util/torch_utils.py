@@ -5,6 +5,8 @@ What tensors lie in (docs/design/ingest.md): private pages over a block (`own_pa
 
 from __future__ import annotations
 
+import functools
+import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -177,23 +179,29 @@ class Tensors:
         import torch
 
         self.other = other
-        self.schema: Any = None  # of the block or batch that was looked at last
         self.torch, self.dtypes, self.device, self.pin = torch, dtypes, device, pin
-        self.room: Any = None
         self.of_numpy: dict[Any, Any] = {}
 
-    def alloc(self, n: int) -> Any:
-        """Memory for a batch; page-locked, torch takes it from its own store of such pages, and gives it to another batch when no copy to a device needs it any more."""
-        if not self.pin:
+    def gathered(self, plan: Any) -> dict[str, Any]:
+        """A batch of a plan of _skate.Rows, by any thread; page-locked, torch takes its memory from its own store of such pages, and gives it to another batch when no copy to a device
+        needs it any more."""
+        room: Any = None
+
+        def alloc(n: int) -> Any:
+            nonlocal room
+            if self.pin:
+                room = self.torch.empty(n, dtype=self.torch.uint8, pin_memory=True)
+                return room.numpy()
             memory = _skate.pages(n)
-            self.room = self.torch.frombuffer(memory, dtype=self.torch.uint8)
+            room = self.torch.frombuffer(memory, dtype=self.torch.uint8)
             return memory
-        self.room = self.torch.empty(n, dtype=self.torch.uint8, pin_memory=True)
-        return self.room.numpy()
+
+        rb, _ = plan.write(alloc)
+        base, size = room.data_ptr(), room.numel()
+        return self.finish({k: self._within(k, v, room, base, size) for k, v in to_numpy(rb).items()}, rb.schema)
 
     def of_block(self, rb: Any) -> dict[str, Any]:
         """The columns of a block: tensors over private pages of it where there are some, so that no byte is copied until one is written; arrays where only a batch can be a tensor."""
-        self.schema = rb.schema
         return {k: self._mapped(k, v) for k, v in to_numpy(rb).items()}
 
     def _mapped(self, name: str, v: Any) -> Any:
@@ -215,12 +223,6 @@ class Tensors:
         except TypeError as e:
             raise TypeError(f"column {name!r} of {v.dtype} has no torch dtype: {e}") from None
 
-    def of_memory(self, rb: Any) -> dict[str, Any]:
-        """The columns of a batch that lies in what alloc() gave last, where it is."""
-        room, self.room, self.schema = self.room, None, rb.schema
-        base, size = room.data_ptr(), room.numel()
-        return {k: self._within(k, v, room, base, size) for k, v in to_numpy(rb).items()}
-
     def _within(self, name: str, v: Any, room: Any, base: int, size: int) -> Any:
         if self.other is not None and _no_tensor(v):
             return v
@@ -233,14 +235,14 @@ class Tensors:
             dtype = self.of_numpy[v.dtype] = self._from(name, v[:0].copy()).dtype
         return room[at : at + v.nbytes].view(dtype).view(v.shape)
 
-    def finish(self, batch: dict[str, Any]) -> dict[str, Any]:
+    def finish(self, batch: dict[str, Any], schema: Any) -> dict[str, Any]:
         """A batch with the dtypes and on the device that are asked for."""
         out: dict[str, Any] = {}
         for k, v in batch.items():
             dtype = self.dtypes.get(k) if isinstance(self.dtypes, dict) else self.dtypes
             if not isinstance(v, self.torch.Tensor):
                 if self.other is not None and _no_tensor(v):
-                    out[k] = self.other(k, v, self.schema.field(k).type)
+                    out[k] = self.other(k, v, schema.field(k).type)
                     continue
                 v = tensor(self.torch, k, v, None, None, self.pin)
             if dtype is not None or self.device is not None:
@@ -248,12 +250,13 @@ class Tensors:
             out[k] = v.pin_memory() if self.pin and not v.is_pinned() else v
         return out
 
-    def batches(self, blocks: Iterator[Any], size: int | None, drop_last: bool, rows: Any) -> Iterator[tuple[int, dict[str, Any]]]:
-        """(rows, tensors) of each batch. rows: a _skate.Rows that all rows go through, or None: only batches that lie over a border are gathered."""
-        if rows is not None:
-            for rb, _ in Gather(rows).batches(blocks, size or 0, drop_last, self.alloc):
-                yield rb.num_rows, self.finish(self.of_memory(rb))
-            return
+    def jobs(self, blocks: Iterator[Any], size: int, drop_last: bool, rows: Any) -> Iterator[tuple[int, Any]]:
+        """(rows, function that gathers the batch) of each batch of what all goes through a _skate.Rows."""
+        for plan in Gather(rows).plans(blocks, size, drop_last):
+            yield plan.num_rows, functools.partial(self.gathered, plan)
+
+    def batches(self, blocks: Iterator[Any], size: int | None, drop_last: bool) -> Iterator[tuple[int, dict[str, Any]]]:
+        """(rows, tensors) of each batch in order: only those that lie over a border are gathered."""
         over, held = Gather(_skate.Rows()), 0
         for rb in blocks:
             at, n = 0, rb.num_rows
@@ -263,19 +266,24 @@ class Tensors:
                 held += at
                 if held < size:
                     continue
-                yield size, self.finish(self.of_memory(over.take(size, self.alloc)))
+                yield size, self.gathered(over.rows.plan(size))
                 held = 0
             step = n if size is None else size
             full = (n - at) // step * step if n else 0
             if full:
-                columns = self.of_block(rb)
+                columns, schema = self.of_block(rb), rb.schema
                 for i in range(at, at + full, step):
-                    yield step, self.finish({k: v[i : i + step] for k, v in columns.items()})
+                    yield step, self.finish({k: v[i : i + step] for k, v in columns.items()}, schema)
             if at + full < n:
                 over.add(rb.slice(at + full))
                 held = n - at - full
         if held and not drop_last:
-            yield held, self.finish(self.of_memory(over.take(held, self.alloc)))
+            yield held, self.gathered(over.rows.plan(held))
+
+
+def at_once() -> int:
+    """How many threads gather batches into page-locked memory: one does 10 GB/s, a bus takes 50."""
+    return max(1, min(4, len(os.sched_getaffinity(0)) // 4))
 
 
 class ToDevice:

@@ -57,10 +57,8 @@ class Gather:
         """The next n rows, which are there, in memory that alloc(bytes) gives."""
         return self.rows.take(n, alloc)[0]
 
-    def batches(
-        self, blocks: Iterator[pa.RecordBatch], size: int, drop_last: bool, alloc: Callable[[int], Any] | None = None
-    ) -> Iterator[tuple[pa.RecordBatch, Any]]:
-        """(batch, memory that it is in) of `size` rows each; the last one may have fewer."""
+    def plans(self, blocks: Iterator[pa.RecordBatch], size: int, drop_last: bool) -> Iterator[Any]:
+        """Batches of `size` rows each, which are yet to be gathered: by write(alloc), whenever and by any thread; the last one may have fewer."""
         rows, more = self.rows, True
         while True:
             while more and rows.wants(size):
@@ -70,7 +68,12 @@ class Gather:
                     rows.end()
                 else:
                     self.add(rb)
-            got = rows.take(size, alloc)
-            if got is None or (drop_last and got[0].num_rows < size):
+            plan = rows.plan(size)
+            if plan is None or (drop_last and plan.num_rows < size):
                 return
-            yield got
+            yield plan
+
+    def batches(self, blocks: Iterator[pa.RecordBatch], size: int, drop_last: bool) -> Iterator[pa.RecordBatch]:
+        """The same, gathered."""
+        for plan in self.plans(blocks, size, drop_last):
+            yield plan.write()[0]
