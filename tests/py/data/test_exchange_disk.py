@@ -1,0 +1,41 @@
+"""An exchange whose disk fills in the middle: one error that says so, and nothing is left of it."""
+
+import gc
+
+import numpy as np
+import pytest
+import skate
+import skate.data as sd
+from skate import _skate
+from skate.exceptions import ObjectStoreFullError, OutOfDiskError
+
+MIB = 1 << 20
+
+
+def rows(n):
+    return sd.range(n, override_num_blocks=max(4, n // 20_000)).map_batches(
+        lambda b: {"k": b["id"] * 2654435761 % n, "pad": np.zeros((len(b["id"]), 100), np.uint8)}
+    )
+
+
+@pytest.mark.parametrize("op", ["sort", "join"])
+def test_the_disk_fills_in_the_middle(op):
+    skate.shutdown()
+    skate.init(num_cpus=2, object_store_memory=16 * MIB, _system_config={"preload": "numpy,pytest", "spill_bytes": 12 * MIB})
+    what = {
+        "sort": lambda ds: ds.sort("k"),
+        "join": lambda ds: ds.join(sd.range(1000), "left_outer", num_partitions=8, on=("k",), right_on=("id",)),
+    }[op]
+    ds = what(rows(600_000))
+    with pytest.raises((OutOfDiskError, ObjectStoreFullError), match=r"quota|cannot be read back from disk") as e:
+        for _ in ds.iter_batches(batch_size=None):
+            pass
+    del ds, e
+    gc.collect()
+    n = 0
+    for b in what(rows(20_000)).iter_batches(batch_size=None):
+        n += len(b["k"])
+    assert n == 20_000, "and the next run goes on"
+    gc.collect()
+    left = _skate.status()
+    assert left["spill_objects_on_disk"] == left["spill_disk_bytes"] == left["overflow_objects"] == 0, left
