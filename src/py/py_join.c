@@ -186,13 +186,14 @@ static PyObject *join_next(PyObject *o) {
 
 /* ---- Bloom filters of keys -------------------------------------------------------------------------------------------------------------- */
 
-/* The hashes of a batch's rows, all columns as the key, in memory that sk_free takes; NULL: an exception is set. */
-static uint64_t *hashes_of(struct py_state *st, PyObject *batch, uint64_t *rows) {
-    struct ArrowSchema *schema;
-    struct ArrowArray *array;
-    PyObject *two = py_batch_structs(st, batch, &schema, &array);
+/* The hashes of a batch's rows for a filter, all columns as the key, in memory that sk_free takes; NULL: an exception is set. */
+static uint64_t *hashes_of(struct py_state *st, PyObject *batch, const Py_buffer *filter, uint64_t *rows) {
+    struct ArrowSchema *schema = NULL;
+    struct ArrowArray *array = NULL;
+    PyObject *two = filter->len ? py_batch_structs(st, batch, &schema, &array) : PyErr_Format(PyExc_ValueError, "a filter without a byte");
     struct sk_keys *keys = two ? keys_of(st, schema, array) : NULL;
     uint64_t *hash = NULL;
+    *rows = 0;
     if (keys) {
         *rows = sk_keys_rows(keys);
         hash = sk_alloc_large(SK_TAG_PY, (size_t)*rows * sizeof *hash);
@@ -219,7 +220,7 @@ static PyObject *m_bloom_add(PyObject *module, PyObject *args) {
     PyObject *batch;
     uint64_t rows;
     if (!PyArg_ParseTuple(args, "w*O:bloom_add", &filter, &batch)) return NULL;
-    uint64_t *hash = filter.len ? hashes_of(st, batch, &rows) : (uint64_t *)(void *)PyErr_Format(PyExc_ValueError, "bloom_add: no filter");
+    uint64_t *hash = hashes_of(st, batch, &filter, &rows);
     if (hash) {
         PY_DROP(st)
         sk_bloom_add(filter.buf, (size_t)filter.len, hash, rows);
@@ -236,7 +237,7 @@ static PyObject *m_bloom_select(PyObject *module, PyObject *args) {
     PyObject *batch, *index = NULL;
     uint64_t rows, n = 0;
     if (!PyArg_ParseTuple(args, "y*O:bloom_select", &filter, &batch)) return NULL;
-    uint64_t *hash = filter.len ? hashes_of(st, batch, &rows) : (uint64_t *)(void *)PyErr_Format(PyExc_ValueError, "bloom_select: no filter");
+    uint64_t *hash = hashes_of(st, batch, &filter, &rows);
     if (hash) index = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)((rows + 1) * sizeof(uint32_t)));
     if (index) {
         uint32_t *out = (uint32_t *)(void *)PyBytes_AS_STRING(index);
@@ -254,7 +255,8 @@ PyMethodDef py_join_methods[] = {
     {"join", m_join, METH_VARARGS,
      "join(kind, (left, right, left keys, right keys), shape, picks, picks without a left row, rows): batches of at most so many rows."},
     {"bloom_bytes", m_bloom_bytes, METH_VARARGS, "bloom_bytes(keys, bits a key): how large a filter is."},
-    {"bloom_add", m_bloom_add, METH_VARARGS, "bloom_add(filter, batch): the keys of a batch, which are all of its columns, into a bytearray."},
+    {"bloom_add", m_bloom_add, METH_VARARGS,
+     "bloom_add(filter, batch): the keys of a batch, which are all of its columns, into a bytearray."},
     {"bloom_select", m_bloom_select, METH_VARARGS, "bloom_select(filter, batch): the numbers of the rows that may be in it, 4 bytes each."},
     {NULL, NULL, 0, NULL},
 };
