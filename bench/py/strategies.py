@@ -1,9 +1,10 @@
 """strategies.py skate [TIMES [MAPS [STRATEGIES [STORE [ROUNDS [OPS]]]]]]: the strategies of src/shuffle/by/ against each other, and what "auto" takes: random_shuffle and
 sort of rows of 100 bytes, TIMES the memory (default 0.3,2,6), in each number of MAPS (default 16,64), through a store of STORE MiB (default 64), 2 CPUs.
 
-Per cell the median of ROUNDS (default 3) runs, the strategies in turns, each with an engine of its own: seconds, and what auto is over the best of the others. A last line has the
-largest of these. The rows are checked: a shuffle's sum, a sort's order."""
+Per cell the median of ROUNDS (default 3) runs, the strategies in turns, each with an engine of its own: seconds, and CPU seconds of all processes (which other load on the machine touches less);
+and what auto is over the best of the others, of both. A last line has the largest of these. The rows are checked: a shuffle's sum, a sort's order."""
 
+import resource
 import statistics
 import sys
 import tempfile
@@ -20,8 +21,14 @@ def rows_of(b):
     return {"k": k, "pad": k.astype(f"S{PAD}")}
 
 
+def cpu():
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(u.ru_utime + u.ru_stime for u in used)
+
+
 def run(skate, data, op, rows, maps, strategy, store):
     with tempfile.TemporaryDirectory() as disk:
+        used = cpu()
         skate.init(num_cpus=2, object_store_memory=store << 20, object_spilling_directory=disk, logging_level="error")
         ctx = data.DataContext.get_current()
         ctx.shuffle_strategy = strategy
@@ -38,9 +45,10 @@ def run(skate, data, op, rows, maps, strategy, store):
         t = time.perf_counter() - t
         x = next(o["exchange"] for o in ds.stats_dict()["ops"] if "exchange" in o)
         skate.shutdown()
+        used = cpu() - used
     if n != rows or total != int(((np.arange(rows) * 7919 + 13) % 1_000_003).sum()):
         raise SystemExit("WRONG RESULT")
-    return t, f"{x['values']}/{x['merge']}"
+    return t, used, f"{x['values']}/{x['merge']}"
 
 
 def main():
@@ -49,22 +57,27 @@ def main():
     given = sys.argv[2:]
     default = ["0.3,2,6", "16,64", ",".join(skate._skate.SHUFFLES), "64", "3", "shuffle,sort"]
     times, maps, strategies, store, rounds, ops = given + default[len(given) :]
-    names, store, r, worst = strategies.split(","), int(store), {}, 0.0
-    print(f"{'cell':24}", *(f"{s:>10}" for s in names), "  auto/best  auto took")
+    names, store, r, worst = strategies.split(","), int(store), {}, [0.0, 0.0]
+    print(f"{'cell':24}", *(f"{s:>12}" for s in names), "  auto/best  auto took")
     for op in ops.split(","):
         for n in map(int, maps.split(",")):
             for x in map(float, times.split(",")):
                 rows = int(x * (store << 20) / 100)
                 runs = [[run(skate, data, op, rows, n, s, store) for s in names] for _ in range(int(rounds))]
-                secs = {s: statistics.median(k[i][0] for k in runs) for i, s in enumerate(names)}
-                best = min(t for s, t in secs.items() if s != "auto") if len(secs) > 1 else secs[names[0]]
-                over = secs.get("auto", best) / best
-                took = runs[-1][names.index("auto")][1] if "auto" in names else ""
-                worst = max(worst, over)
-                cell = f"{op} {x:g} x, {n} maps"
-                print(f"{cell:24}", *(f"{secs[s]:10.2f}" for s in names), f"{over:10.2f}  {took}", flush=True)
-                r[cell] = round(over, 2)
-    print(f"auto over the best of the others, at most: {worst:.2f}")
+                over, cell = [], f"{op} {x:g} x, {n} maps"
+                medians = [{s: statistics.median(k[i][what] for k in runs) for i, s in enumerate(names)} for what in (0, 1)]
+                for of in medians:
+                    over.append(of.get("auto", 0) / min([t for s, t in of.items() if s != "auto"] or [1]))
+                worst = [max(w, o) for w, o in zip(worst, over, strict=True)]
+                took = runs[-1][names.index("auto")][2] if "auto" in names else ""
+                print(
+                    f"{cell:24}",
+                    *(f"{medians[0][s]:6.2f} {medians[1][s]:5.2f}" for s in names),
+                    f"{over[0]:6.2f} {over[1]:.2f}  {took}",
+                    flush=True,
+                )
+                r[cell] = f"{over[0]:.2f} {over[1]:.2f}"
+    print(f"auto over the best of the others, at most: {worst[0]:.2f}, of CPU time {worst[1]:.2f}")
     emit("strategies", name, **r)
 
 

@@ -155,8 +155,8 @@ if TYPE_CHECKING:
     from skate.data.run import ahead as ahead
     from skate.data.run import blocks as blocks
     from skate.data.run import execute as execute
-    from skate.data.run import position as position
     from skate.data.run import partial as partial
+    from skate.data.run import position as position
     from skate.data.run import remote as remote
     from skate.data.util import torch_utils as torch_utils
     from skate.data.values import batch as batch

@@ -1,5 +1,5 @@
 """Aggregates by group as they become known (online aggregation, Hellerstein and others, SIGMOD 1997; the streaming shuffle of Exoshuffle): the pieces of a source are worked off in a random
-order, each becomes states (op/group_partial.py), and the state of all rounds so far takes a round of them: state_k = reduce(state_k-1, round k). A result of it comes after every round.
+order, each becomes states in the order of their keys (op/group_states.py), and the state of all rounds so far takes a round of them: state_k = reduce(state_k-1, round k). A result of it comes after every round.
 
 A piece is drawn without replacement, so what was seen estimates the whole (sampling of clusters; Cochran, Sampling Techniques, 3rd ed., 9.2 and 6.4): counts and sums by N / n, means as ratios, each with
 the half width of a confidence interval by the central limit, Student's t of n - 1 degrees and the correction for a finite population. For that a group's sums of squares by piece are kept
@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from skate import _skate
 from skate.data import aggregate as ag
 from skate.data.by_group import Groups
 from skate.data.op.group_partial import aggregates
@@ -26,7 +26,7 @@ from skate.data.plan.optimise import add, new_plan
 from skate.data.plan.resources import as_input
 from skate.data.run import execute
 from skate.data.run.blocks import fetch
-from skate.data.values.unify import merge
+from skate.data.values.unify import cast_batch, merge, unify
 
 FIRST = 1 / 50  # of the pieces: the first round
 MOST = 1 / 4  # of them: a round, which are twice as large each
@@ -107,7 +107,7 @@ class _Sums:
     """The way of columns of floats beside the states: they are added up (by_group.py: Way)."""
 
     def again(self, states: list[Any], g: Groups) -> list[Any]:
-        return [pa.array(np.bincount(g.ids, column(s), g.n)) for s in states]
+        return [pa.array(np.add.reduceat(column(s), g.starts) if g.starts is not None else np.zeros(g.n)) for s in states]
 
 
 class Fold:
@@ -125,19 +125,33 @@ class Fold:
         self.with_squares.ways.append(_Sums())
         self.n_user, self.pieces, self.confidence = n_user, pieces, confidence
         self.by, self.fns, self.names = params["by"], params["fns"], params["names"]
+        keys = [(f"k{i}", False, False) for i in range(len(self.by))]
+        self.what = _skate.exchange_what("sort", keys=keys, one_block=True) if keys else b""
         self.state: Any = None
         self.n_states = 0  # columns of it that are keys and states
         self.at: list[str] = []  # of which numbers a square is: "2ab" of the two of the aggregate number 2
 
     def take(self, states: list[Any]) -> None:
         """A round: the states of some pieces, of each a row a group at most."""
-        new = merge(states)
-        self.n_states = new.num_columns
-        products = self._products(self.of.results(new))
+        with_squares = [self._with_squares(s) for s in states]
+        rows = self._in_order(with_squares if self.state is None else [self.state, *with_squares])
+        self.state = self.with_squares.combined([rows], in_order=True)
+
+    def _with_squares(self, states: Any) -> Any:
+        self.n_states = states.num_columns
+        products = self._products(self.of.results(states))
         self.at = list(products)
-        names = [*new.schema.names, *(f"s{len(self.of.ways)}.{j}" for j in range(len(products)))]
-        new = pa.RecordBatch.from_arrays([*new.columns, *products.values()], names=names)
-        self.state = self.with_squares.combined([new] if self.state is None else [self.state, new])
+        names = [*states.schema.names, *(f"s{len(self.of.ways)}.{j}" for j in range(len(products)))]
+        return pa.RecordBatch.from_arrays([*states.columns, *products.values()], names=names)
+
+    def _in_order(self, batches: list[Any]) -> Any:
+        """The rows of batches that are in the order of the keys, in that order."""
+        if not self.what:
+            return merge(batches)
+        schema = unify([b.schema for b in batches])
+        runs = [([cast_batch(b, schema)], i, True, 0) for i, b in enumerate(batches)]
+        made: Any = _skate.exchange_reduce(self.what, runs, 0, 1, 1, 0, None)
+        return next(made).batch()
 
     def _products(self, results: Any) -> dict[str, Any]:
         out = {}
@@ -171,10 +185,6 @@ class Fold:
             errors[self.names[i]] = np.zeros(len(a)) if last else self._error(i, a, b, n)
             if b is None and not last:
                 table = table.set_column(len(self.by) + i, self.names[i], pa.array(a * (self.pieces / n), from_pandas=True))
-        if self.by:
-            order = table.select(range(len(self.by))).rename_columns([f"k{i}" for i in range(len(self.by))])
-            at = pc.sort_indices(order, [(f"k{i}", "ascending") for i in range(len(self.by))])
-            table, errors = table.take(at), {k: v[at.to_numpy()] for k, v in errors.items()}
         return Partial(n / self.pieces, table, errors)
 
     def _square(self, i: int, which: str) -> Any:
@@ -211,7 +221,7 @@ def partials(ds: Any, params: dict[str, Any], confidence: float, seed: int | Non
     params = {**params, "fns": fns, "names": names}
     fold, ends = Fold(params, n_user, pieces, confidence), ends_of_rounds(pieces)
     source = in_random_order(chain, seed)
-    node = Node("group_partial", params["label"], params, (source,), **as_input(source))
+    node = Node("group_states", params["label"], params, (source,), **as_input(source))
     return _results(ds, node, fold, ends)
 
 
