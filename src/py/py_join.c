@@ -188,12 +188,16 @@ static PyObject *join_next(PyObject *o) {
 
 /* The hashes of a batch's rows for a filter, all columns as the key, in memory that sk_free takes; NULL: an exception is set. */
 static uint64_t *hashes_of(struct py_state *st, PyObject *batch, const Py_buffer *filter, uint64_t *rows) {
-    struct ArrowSchema *schema = NULL;
-    struct ArrowArray *array = NULL;
-    PyObject *two = filter->len ? py_batch_structs(st, batch, &schema, &array) : PyErr_Format(PyExc_ValueError, "a filter without a byte");
+    struct ArrowSchema *schema;
+    struct ArrowArray *array;
+    *rows = 0;
+    if (!filter->len) {
+        PyErr_SetString(PyExc_ValueError, "a filter without a byte");
+        return NULL;
+    }
+    PyObject *two = py_batch_structs(st, batch, &schema, &array);
     struct sk_keys *keys = two ? keys_of(st, schema, array) : NULL;
     uint64_t *hash = NULL;
-    *rows = 0;
     if (keys) {
         *rows = sk_keys_rows(keys);
         hash = sk_alloc_large(SK_TAG_PY, (size_t)*rows * sizeof *hash);
