@@ -187,6 +187,11 @@ sk_rc sk_sampler_next(struct sk_sampler *r, struct sk_place *places, uint64_t *n
         for (uint64_t k = SK_MIN(want - made, r->n_open - r->drawn); k; k--) places[made++] = draw(r);
     }
     r->given += made;
+    while (r->ended && r->given >= r->added && r->head < r->queue.n) { /* all rows of the last window came before `start` */
+        uint64_t k = UINT64_MAX;
+        struct sk_place p = take(r, &k);
+        given(r, p.run, (uint32_t)k);
+    }
     *n = made;
     return SK_OK;
 }

@@ -69,7 +69,7 @@ TEST(sampler_gives_each_row_once_wherever_batches_end_and_wherever_it_begins) {
             seen[whole.row[i]] = true;
             if (!window) CHECK_EQ(whole.row[i], i);
         }
-        c.start = test_below(total + 1);
+        c.start = test_below(4) ? test_below(total + 1) : total;
         play(&c, total, 1 + test_below(300), 64, &other);
         CHECK_EQ(other.n, total - c.start);
         CHECK_MEM_EQ(other.row, whole.row + c.start, other.n * sizeof *other.row);
