@@ -57,6 +57,8 @@ size_t sk_seg_warm(struct sk_seg *s, sk_off off, size_t len);
  * the first byte. SK_ENOSYS in a simulation. */
 sk_rc sk_seg_window(const struct sk_seg *s, sk_off off, size_t len, bool own, void **at, struct sk_err *err) SK_MUST_USE;
 void sk_seg_window_close(void *at, size_t len);
+/* The file that [off, off+len) is in, and where: *fd stays the segment's. SK_EINVAL: it is not in the segment. */
+sk_rc sk_seg_file(const struct sk_seg *s, sk_off off, size_t len, int *fd, uint64_t *at, struct sk_err *err) SK_MUST_USE;
 
 /* ---- sysmem.c: what the machine, or our cgroup, lets us have -------------------------------------------------------------------- */
 

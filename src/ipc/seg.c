@@ -302,6 +302,14 @@ sk_rc sk_seg_window(const struct sk_seg *s, sk_off off, size_t len, bool own, vo
     return SK_OK;
 }
 
+sk_rc sk_seg_file(const struct sk_seg *s, sk_off off, size_t len, int *fd, uint64_t *at, struct sk_err *err) {
+    if (sk_machine_ || !len || !seg_holds(s, off, len))
+        return SK_ERR(err, SK_EINVAL, "file of %zu bytes at %llu: segment has %zu", len, (unsigned long long)off, s->size);
+    *fd = fd_of(s, &off);
+    *at = off;
+    return SK_OK;
+}
+
 void sk_seg_window_close(void *at, size_t len) {
     size_t in_page = (uintptr_t)at & (page_size() - 1);
     SK_ASSERT(munmap((uint8_t *)at - in_page, (size_t)SK_ALIGN(in_page + len, page_size())) == 0);

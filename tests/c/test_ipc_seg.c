@@ -93,6 +93,14 @@ TEST(seg_tail) { /* a file behind the memory: one address space, two processes, 
     memset(at, 7, 1000);
     CHECK(a.base[3 * MIB + 99] == 5 && a.base[3 * MIB + 100] == 7 && a.base[3 * MIB + 1100] == 5);
     sk_seg_window_close(at, 1000);
+    int fd;
+    uint64_t in_file;
+    CHECK_OK_ERR(sk_seg_file(&a, 3 * MIB + 100, 1000, &fd, &in_file, &err), &err); /* of the tail */
+    CHECK(fd == a.tail_fd && in_file == MIB + 100);
+    CHECK_OK_ERR(sk_seg_file(&a, MIB, MIB, &fd, &in_file, &err), &err);
+    CHECK(fd == a.fd && in_file == MIB);
+    CHECK_RC(sk_seg_file(&a, 2 * MIB - 1, 2, &fd, &in_file, &err), SK_EINVAL);
+    CHECK_RC(sk_seg_file(&a, UINT64_MAX, 2, &fd, &in_file, &err), SK_EINVAL);
     CHECK_EQ(sk_seg_warm(&a, 2 * MIB, 4 * MIB), 0);
     CHECK_LE(sk_seg_present(&a), 2 * MIB);
     CHECK_OK_ERR(sk_seg_punch(&a, 3 * MIB, MIB, &err), &err);

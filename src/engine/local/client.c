@@ -415,6 +415,11 @@ static sk_rc c_window(struct sk_engine *e, const void *data, size_t len, bool ow
     return sk_seg_window(&c->data_seg, (sk_off)((const uint8_t *)data - c->data_seg.base), len, own, at, err);
 }
 
+static sk_rc c_file(struct sk_engine *e, const void *data, size_t len, int *fd, uint64_t *at, struct sk_err *err) {
+    struct sk_client *c = C(e);
+    return sk_seg_file(&c->data_seg, (sk_off)((const uint8_t *)data - c->data_seg.base), len, fd, at, err);
+}
+
 void sk_client_unwanted(struct sk_client *c, const struct sk_val *v) {
     uint8_t b[128];
     pthread_mutex_lock(&c->mu);
@@ -586,7 +591,7 @@ static const struct sk_groups_ops groups = {.create = c_group_create, .remove = 
 static const struct sk_envs_ops envs = {.define = c_env_define};
 static const struct sk_state_ops state = {.rows = c_state, .workers = c_workers, .status = c_status};
 static const struct sk_watch_ops watch = {.add = c_watch, .remove = c_unwatch};
-static const struct sk_windows_ops windows = {.open = c_window, .warm = c_buf_warm};
+static const struct sk_windows_ops windows = {.open = c_window, .file = c_file, .warm = c_buf_warm};
 static const struct sk_engine_class cls = {.name = "local-worker", .close = c_close};
 const struct sk_engine sk_client_engine = {.cls = &cls,
                                            .ops = &ops,

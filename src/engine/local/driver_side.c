@@ -216,7 +216,12 @@ static sk_rc l_window(struct sk_engine *e, const void *data, size_t len, bool ow
     return sk_seg_window(&l->data_seg, (sk_off)((const uint8_t *)data - l->data_seg.base), len, own, at, err);
 }
 
-const struct sk_windows_ops sk_driver_windows = {.open = l_window, .warm = l_buf_warm};
+static sk_rc l_file(struct sk_engine *e, const void *data, size_t len, int *fd, uint64_t *at, struct sk_err *err) {
+    struct sk_local *l = sk_local_of(e);
+    return sk_seg_file(&l->data_seg, (sk_off)((const uint8_t *)data - l->data_seg.base), len, fd, at, err);
+}
+
+const struct sk_windows_ops sk_driver_windows = {.open = l_window, .file = l_file, .warm = l_buf_warm};
 
 static sk_rc l_follow(struct sk_engine *e, struct sk_sink *s, struct sk_err *err) {
     sk_driver_lock(e);
