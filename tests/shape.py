@@ -33,7 +33,7 @@ BOUNDS = {  # measure: the most (of the assertions: the least) that is allowed
 FLOORS = {  # of Python, the highest first: a module imports from its own floor and from those below, when it is loaded and when it runs. The longest pattern that fits holds.
     "programs": "skate.__main__ skate._worker_main skate._raylet skate.cluster_utils skate._private.cli skate._private.run",
     "names of data": """skate.data skate.data._public skate.data.dataset skate.data.split skate.data.keyed skate.data.grouped_data
-        skate.data.random_access_dataset skate.data.streaming_split skate.data.loader* skate.data.convert skate.data.iterator skate.data.stats
+        skate.data.random_access_dataset skate.data.streaming_split skate.data.loader* skate.data.ranks skate.data.convert skate.data.iterator skate.data.stats
         skate.data.text_table skate.data.typed skate.data.exceptions skate.data.read.custom skate.data.read.others skate.data._internal* skate.data.datasource""",
     "writes": "skate.data.write.api skate.data.write.job skate.data.write.resume skate.data.write.sink skate.data.write.fingerprint skate.data.datasource.lance_datasink",
     "run": "skate.data.run*",

@@ -162,6 +162,9 @@ def own(data: Any) -> Any:
     """Bytes of an object (a buffer of what get() gave) as memory that this process may write: pages are copied when they are written."""
 
 def own_pages(data: Any) -> Any: ...  # the same of bytes that lie in the store; None: they do not, or this engine has no store to map once more
+def raw(ref: ObjectRef[Any], /) -> Any: ...  # the bytes of a block; in the store they stay where they are as long as somebody has them
+def file_of(data: Any, /) -> tuple[int, int] | None: ...  # the descriptor of the file of the store that these bytes lie in, and where; None: in none
+def block(data: Any, owner: Any, /) -> Any: ...  # the batch that these bytes, which owner keeps in place, are
 def pages(n: int, /) -> Any: ...  # bytes of this process that may be written, at a page; used again when the last array over them is gone
 def gather(batches: list[Any], places: Any, alloc: Callable[[int], Any] | None = None, /) -> tuple[Any, Any]: ...  # as Rows.take: the rows at pairs of uint32 (batch, row)
 def rows_begin(window: int, seed: int, epoch: int, start: int, /) -> int: ...  # the first row of the stream that Rows of these needs

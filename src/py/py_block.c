@@ -420,7 +420,18 @@ static PyObject *m_block_nbytes(PyObject *module, PyObject *batch) {
     return py_block_measure(st, batch, &size) < 0 ? NULL : PyLong_FromUnsignedLongLong(size.data_bytes);
 }
 
+/* A block in memory of this process: a batch over it, which keeps `owner`. */
+static PyObject *m_block(PyObject *module, PyObject *args) {
+    Py_buffer b;
+    PyObject *owner;
+    if (!PyArg_ParseTuple(args, "y*O:block", &b, &owner)) return NULL;
+    PyObject *r = py_block_of(PyModule_GetState(module), owner, b.buf, (size_t)b.len);
+    PyBuffer_Release(&b);
+    return r;
+}
+
 PyMethodDef py_block_methods[] = {
+    {"block", m_block, METH_VARARGS, "block(bytes, owner): the batch that these bytes, which owner keeps in place, are."},
     {"crc32c", m_crc32c, METH_O, "CRC-32C (Castagnoli) of bytes."},
     {"block_nbytes", m_block_nbytes, METH_O, "Data bytes of a record batch, as a block would hold them."},
     {NULL, NULL, 0, NULL},

@@ -39,6 +39,19 @@ static PyObject *m_own(PyObject *module, PyObject *bytes) {
     return py_ensure(st) < 0 ? NULL : own_of(st, bytes, false);
 }
 
+static PyObject *m_file_of(PyObject *module, PyObject *bytes) {
+    struct py_state *st = PyModule_GetState(module);
+    Py_buffer b;
+    int fd;
+    uint64_t at;
+    PY_ERR(err);
+    if (PyObject_GetBuffer(bytes, &b, PyBUF_SIMPLE) < 0) return NULL;
+    bool in =
+        st->engine && st->engine->windows && b.len && st->engine->windows->file(st->engine, b.buf, (size_t)b.len, &fd, &at, &err) == SK_OK;
+    PyBuffer_Release(&b);
+    return in ? Py_BuildValue("(iK)", fd, (unsigned long long)at) : Py_NewRef(Py_None);
+}
+
 static PyObject *m_own_pages(PyObject *module, PyObject *bytes) { return own_of(PyModule_GetState(module), bytes, true); }
 
 static void own_dealloc(PyObject *self) {
@@ -74,5 +87,7 @@ PyMethodDef py_own_methods[] = {
      "own(bytes of an object): the same as memory to be written by this process alone; pages are copied as they are written."},
     {"own_pages", m_own_pages, METH_O,
      "own_pages(bytes): the same of bytes that lie in the store; None: they do not, or this engine has no store to map once more."},
+    {"file_of", m_file_of, METH_O,
+     "file_of(bytes): (descriptor of the file of the store that they lie in, where); None: they lie in none."},
     {NULL, NULL, 0, NULL},
 };

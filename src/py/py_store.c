@@ -189,6 +189,24 @@ static PyObject *m_get(PyObject *module, PyObject *const *args, Py_ssize_t n, Py
     return get_other(o, timeout);
 }
 
+/* The bytes of a block as they lie in the store, which they stay in as long as somebody has them. */
+static PyObject *m_raw(PyObject *module, PyObject *ref) {
+    struct py_state *st = PyModule_GetState(module);
+    struct sk_view v;
+    struct py_keep k = {0};
+    if (!py_ref_check(st, ref)) return PyErr_Format(PyExc_TypeError, "raw(reference to a block)");
+    if (py_ensure(st) < 0 || !py_ref_alive(st, ref)) return NULL;
+    sk_oid id = {((struct py_ref *)(void *)ref)->id};
+    if (get_views(st, &id, 1, INT64_MAX, &v) < 0) return NULL;
+    uint32_t gen = st->gen;
+    PyObject *r = NULL;
+    if (SK_KIND_IS_ERROR(v.kind)) py_raise_value(st, &v);
+    else if (v.kind != PY_BLOCK) PyErr_SetString(PyExc_TypeError, "raw: this object is no block");
+    else r = py_pack_decode(st, &v, &k);
+    if (!k.taken) py_view_release(st, gen, &v);
+    return r;
+}
+
 /* [(True, value) or (False, exception)] of refs that are ready: one engine call for all, and nobody's failure is another one's. */
 static PyObject *m_get_each(PyObject *module, PyObject *seq) {
     struct py_state *st = PyModule_GetState(module);
@@ -388,6 +406,7 @@ static const char get_doc[] =
     "    [1, 'a']\n";
 
 PyMethodDef py_store_methods[] = {
+    {"raw", m_raw, METH_O, "raw(ref): the bytes of a block; in the store they stay where they are as long as somebody has them."},
     {"get", (PyCFunction)(void (*)(void))m_get, METH_FASTCALL | METH_KEYWORDS, get_doc},
     {"get_each", m_get_each, METH_O, "get_each(list of refs): [(True, value) or (False, exception)]."},
     {"wait", (PyCFunction)(void (*)(void))m_wait, METH_FASTCALL, "wait(refs, num_returns, timeout): (ready, not ready)."},

@@ -58,6 +58,7 @@ __all__ = [
     "ShuffleStrategy",
     "TaskPoolStrategy",
     "TypeCategory",
+    "attach",
     "context",
     "from_arrow",
     "from_arrow_refs",
@@ -98,6 +99,7 @@ __all__ = [
     "read_tfrecords",
     "read_videos",
     "read_webdataset",
+    "serve_ranks",
 ]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from skate import _skate
 from skate.data.collate_fn import numbers, tensor
+from skate.data.values import private
 from skate.data.values.numpy_batch import to_numpy
 from skate.data.values.rebatch import Gather
 from skate.data.values.unify import columns_are
@@ -211,7 +212,7 @@ class Tensors:
             return v
         v = numbers(name, v)
         if not (v.flags.writeable and v.flags.c_contiguous):
-            pages = _skate.own_pages(v) if v.flags.c_contiguous and v.nbytes >= SMALL else None
+            pages = private.pages_of(v) if v.flags.c_contiguous and v.nbytes >= SMALL else None
             if pages is None:
                 return v  # each batch is copied by itself
             v = np.frombuffer(pages, v.dtype).reshape(v.shape)

@@ -1,0 +1,382 @@
+"""Iterators of a streaming_split in processes that are none of skate's: what torchrun, mpirun or a shell start.
+
+The driver serves (serve_ranks) at a UNIX socket of its own folder (0700), to processes of the same user only (SO_PEERCRED). A trainer attaches to a rank (attach), and gets, block by block, where
+the block lies: the file of the store, read-only, comes along once (SCM_RIGHTS), and is mapped with pages of its own, so nothing is copied and nothing that a trainer writes is seen by
+others. A block stays where it is until the trainer says that its arrays are gone, or ends. Messages are JSON; nothing is unpickled.
+
+A *seat* of the driver stands for each rank and remembers which rows it has had: those of batches behind which it asked for another one. A trainer that was killed in an epoch attaches again and
+goes on with the batch that it had in hand; the others wait meanwhile. So a seat begins an epoch at the desk in the place of its trainer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import socket
+import struct
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import skate
+from skate import _skate
+from skate.data.run import feed
+from skate.data.streaming_split import SplitIterator
+from skate.data.values.private import Mapped
+from skate.data.values.unify import Widening
+
+MOST = 1 << 17  # bytes of a message
+LEAVE_S = 60.0  # who follows a trainer that has ended waits so long until what was asked for it has been answered
+
+
+class Ranks:
+    """What serve_ranks() gives: a context manager, open until close().
+
+    Args:
+        its: Iterators of one streaming_split.
+    """
+
+    def __init__(self, its: list[Any]):
+        self._folder = tempfile.mkdtemp(prefix="skate-ranks-")  # 0700
+        self.address = os.path.join(self._folder, "s")
+        self._seats = [_Seat(it) for it in its]
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._listener.bind(self.address)
+        self._listener.listen(len(its))
+        self._lock, self._open = threading.Lock(), set[socket.socket]()
+        threading.Thread(target=self._serve, name="skate-ranks", daemon=True).start()
+
+    def __enter__(self) -> Ranks:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def environ(self) -> dict[str, str]:
+        """The environment for the trainers: this process's, and where attach() finds it."""
+        return {**os.environ, "SKATE_RANKS": self.address}
+
+    def close(self) -> None:
+        """Nobody attaches any more, and whoever is gets a ConnectionError."""
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        with self._lock:
+            for s in self._open:
+                with contextlib.suppress(OSError):
+                    s.shutdown(socket.SHUT_RDWR)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                s, _ = self._listener.accept()
+            except OSError:
+                return
+            with self._lock:
+                self._open.add(s)
+            threading.Thread(target=self._talk, args=(s,), name="skate-rank", daemon=True).start()
+
+    def _talk(self, s: socket.socket) -> None:
+        seat = None
+        try:
+            pid, uid, _ = struct.unpack("3i", s.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+            if uid not in (0, os.getuid()):
+                return
+            hello = _heard(s)
+            if hello is None:
+                return
+            rank = hello.get("rank")
+            if not isinstance(rank, int) or not 0 <= rank < len(self._seats):
+                return _say(s, {"error": f"there is no rank {rank!r}: {len(self._seats)} are served"})
+            if not self._seats[rank].take(pid):
+                return _say(s, {"error": f"rank {rank} is taken by process {self._seats[rank].pid}"})
+            seat = self._seats[rank]
+            it = seat.it
+            _say(s, {"n": it._deal.n, "equal": it._deal.equal, "batch": it._deal.batch, "total": it._total, "sure": it._sure})
+            seat.serve(s)
+        except OSError:
+            pass  # the trainer is gone
+        except Exception as e:
+            with contextlib.suppress(OSError):
+                _say(s, {"error": f"{type(e).__name__}: {e}"})
+        finally:
+            if seat is not None:
+                seat.left()
+            with self._lock:
+                self._open.discard(s)
+            s.close()
+
+
+class _Seat:
+    """One rank: what it got and may want again. it: its iterator."""
+
+    def __init__(self, it: SplitIterator):
+        self.it, self.pid, self.pidfd, self.free = it, 0, -1, threading.Condition()
+        self.epoch = self.number = -1  # the desk's and the consumers' number of the epoch that it is in
+        self.first = self.had = 0  # the row at which that began, and how many rows of this rank are done with
+        self.rows: deque[Any] = deque()  # blocks from there on
+        self.sent = 0  # how many of them this trainer has got
+        self.coming: Any = None
+        self.end: Any = None  # what to say behind the last
+        self.open = False
+        self.pins: dict[int, Any] = {}
+        self.files: set[int] = set()
+
+    def take(self, pid: int) -> bool:
+        """Whether it is this process's now. One that has ended may be heard of a little later than its successor comes."""
+        with self.free:
+            if self.pid and (self.pidfd < 0 or not select.select([self.pidfd], [], [], 0)[0]):
+                return False
+            if not self.free.wait_for(lambda: not self.pid, LEAVE_S):
+                return False
+            self.pid = pid
+            with contextlib.suppress(OSError):
+                self.pidfd = os.pidfd_open(pid)
+            return True
+
+    def left(self) -> None:
+        self.pins.clear()
+        self.files.clear()
+        self.sent = 0
+        with self.free:
+            if self.pidfd >= 0:
+                os.close(self.pidfd)
+            self.pid, self.pidfd = 0, -1
+            self.free.notify_all()
+
+    def serve(self, s: socket.socket) -> None:
+        while (said := _heard(s)) is not None:
+            for k in said.get("free", ()):
+                self.pins.pop(k, None)
+            if "had" in said:
+                self._done(said["had"])
+            do = said.get("do")
+            if do == "begin":
+                self._begin(said.get("named"))
+                _say(s, {"epoch": self.number, "first": self.first, "given": self.had})
+            elif do == "next":
+                self._next(s)
+            elif do == "leave" and self.open:
+                self.open = False
+                self.it._desk.leave.remote(self.it._i, self.epoch)
+
+    def _begin(self, named: Any) -> None:
+        self.sent = 0
+        if self.open and (named is None or list(named) == [self.number, self.first + self.it._deal.n * self.had]):
+            return  # goes on
+        self.open = False
+        self.epoch, self.number = skate.get(self.it._desk.begin.remote(self.it._i, os.getpid(), tuple(named) if named else None))
+        self.first, self.had, self.end, self.open = named[1] if named else 0, 0, None, True
+        self.rows.clear()
+        self.coming = self.it._desk.next.remote(self.it._i, self.epoch)
+
+    def _done(self, had: int) -> None:
+        left = had - self.had
+        self.had = max(had, self.had)
+        while left > 0 and self.rows:
+            ref, row0, rows, size = self.rows[0]
+            if rows > left:
+                self.rows[0] = (ref, row0 + left, rows - left, size * (rows - left) // rows)
+                break
+            self.rows.popleft()
+            self.sent -= 1
+            left -= rows
+        if self.end is not None and not self.rows:
+            self.open = False
+
+    def _next(self, s: socket.socket) -> None:
+        while self.sent >= len(self.rows) and self.end is None:
+            got = skate.get(self.coming)
+            if isinstance(got, tuple):
+                self.coming = self.it._desk.next.remote(self.it._i, self.epoch)
+                self.rows.extend(got)
+            else:
+                error = skate.get(got[0])
+                self.end = {"end": None if error is None else f"{type(error).__name__}: {error}"}
+                if not self.rows:
+                    self.open = False
+        if self.sent >= len(self.rows):
+            return _say(s, self.end or {})
+        ref, row0, rows, _ = self.rows[self.sent]
+        self.sent += 1
+        data = _skate.raw(ref)
+        where = _skate.file_of(data)
+        out = {"row0": row0, "rows": rows}
+        if where is None:  # a small one, which is not in the store
+            return _say(s, out, bytes(data))
+        fd, at = where
+        key = max(self.pins, default=0) + 1
+        self.pins[key] = data
+        out |= {"id": key, "at": at, "size": len(memoryview(data)), "file": fd}
+        if fd in self.files:
+            return _say(s, out)
+        self.files.add(fd)
+        readable = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            _say(s, out, fds=[readable])
+        finally:
+            os.close(readable)
+
+
+def _say(s: socket.socket, what: dict[str, Any], data: bytes = b"", fds: list[int] | None = None) -> None:
+    message = json.dumps(what).encode() + b"\n" + data
+    if fds:
+        socket.send_fds(s, [message], fds)
+    else:
+        s.sendall(message)
+
+
+def _heard(s: socket.socket) -> dict[str, Any] | None:
+    """What the other says; None: it is gone."""
+    message = s.recv(MOST)
+    return json.loads(message.partition(b"\n")[0]) if message else None
+
+
+def serve_ranks(its: list[Any]) -> Ranks:
+    """Serves the iterators of a streaming_split to processes that attach() to them, which skate has not started: those of torchrun, for one.
+
+    Args:
+        its: All iterators of one streaming_split, which nobody else uses; ValueError for others. Rank i gets its[i].
+
+    Example:
+        >>> import skate
+        >>> its = skate.data.range(100).materialize().streaming_split(2, equal=True, batch_size=10)
+        >>> with skate.data.serve_ranks(its) as ranks:
+        ...     environ = ranks.environ()  # for subprocess.run(["torchrun", ...], env=environ)
+    """
+    if not its or any(type(it) is not SplitIterator for it in its) or len(its) != its[0]._deal.n:
+        raise ValueError("serve_ranks takes all iterators of one streaming_split()")
+    return Ranks(list(its))
+
+
+def attach(address: str | None = None, rank: int | None = None) -> RankIterator:
+    """The iterator of a rank, in a process that skate has not started. A process that was killed in an epoch is replaced by another that attaches to its rank, and goes on there.
+
+    Args:
+        address: Of serve_ranks(); None: what the environment has as SKATE_RANKS.
+        rank: Which; None: what the environment has as RANK.
+
+    Raises:
+        RuntimeError: There is no such rank, or another process is attached to it.
+        ConnectionError: Nobody serves there.
+    """
+    where = address or os.environ.get("SKATE_RANKS")
+    if not where:
+        raise RuntimeError("attach: no address; give it Ranks.address, or start this process with the environment of Ranks.environ()")
+    if rank is None:
+        rank = int(os.environ["RANK"])
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        s.connect(where)
+        _say(s, {"rank": rank})
+        hello = _heard(s)
+    except OSError as e:
+        s.close()
+        raise ConnectionError(f"attach: nobody serves ranks at {where}: {e}") from None
+    if hello is None or "error" in hello:
+        s.close()
+        raise RuntimeError(f"attach: {hello['error'] if hello else 'the driver has ended'}")
+    return RankIterator(s, rank, feed.Deal(hello["n"], hello["equal"], hello["batch"]), hello["total"], hello["sure"])
+
+
+class RankIterator(SplitIterator):
+    """What attach() gives: an iterator of a streaming_split, in a process of its own. Not to be pickled: another process attaches by itself."""
+
+    def __init__(self, s: socket.socket, rank: int, deal: feed.Deal, rows: int | None, seeded: bool):
+        super().__init__(None, rank, deal, None, None, None, rows, seeded)
+        self._s, self._files = s, dict[int, int]()
+        self._lock, self._freed = threading.Lock(), deque[int]()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an iterator that attach() gave stays in its process; let the other one attach()")
+
+    def schema(self) -> Any:
+        """Not known here: the batches have it."""
+        return None
+
+    def stats(self) -> str:
+        """The driver has them."""
+        return ""
+
+    def close(self) -> None:
+        """Lets go of the rank: another process may attach to it."""
+        self._s.close()
+        for fd in self._files.values():
+            os.close(fd)
+        self._files.clear()
+
+    def _send(self, **what: Any) -> None:
+        free = []
+        with contextlib.suppress(IndexError):
+            while True:
+                free.append(self._freed.popleft())
+        try:
+            _say(self._s, {**what, "free": free} if free else what)
+        except OSError as e:
+            raise ConnectionError(f"rank {self._i}: the driver has ended: {e}") from None
+
+    def _ask(self, **what: Any) -> tuple[dict[str, Any], bytes]:
+        with self._lock:
+            self._send(**what)
+            try:
+                message, fds, _, _ = socket.recv_fds(self._s, MOST, 1)
+            except OSError:
+                message, fds = b"", []
+        if not message:
+            raise ConnectionError(f"rank {self._i}: the driver has ended, or serves ranks no longer")
+        head, _, data = message.partition(b"\n")
+        said = json.loads(head)
+        for fd in fds:
+            self._files[said["file"]] = fd
+        if "error" in said:
+            raise RuntimeError(said["error"])
+        return said, data
+
+    def _block(self, said: dict[str, Any], data: bytes) -> Any:
+        if "id" not in said:
+            room = _skate.pages(len(data))
+            memoryview(room)[:] = data
+            rb = _skate.block(room, room)
+        else:
+            m = Mapped(self._files[said["file"]], said["at"], said["size"])
+            m.freed = lambda freed=self._freed, k=said["id"]: freed.append(k)
+            rb = m.block()
+        return rb.slice(said["row0"], said["rows"])
+
+    def _record_batches(self, row: int = 0, live: list[Any] | None = None) -> Iterator[Any]:
+        fit = Widening("streaming_split", None, sure=False)
+        at, named, self._named = self._at, self._named, None
+        begun, _ = self._ask(do="begin", named=named)
+        if at is not None:
+            at.epoch, at.first, at.given = begun["epoch"], begun["first"], begun["given"]
+        at_end = False
+        try:
+            while True:
+                said, data = self._ask(do="next")
+                if "end" in said:
+                    break
+                yield fit(self._block(said, data))
+                del data
+            at_end = True
+            if said["end"] is not None:
+                raise RuntimeError(said["end"])
+        finally:
+            if not at_end:
+                with contextlib.suppress(ConnectionError):
+                    self._send(do="leave")
+
+    def _iterate(self, *args: Any, **more: Any) -> Iterator[Any]:
+        it = super()._iterate(*args, **more)
+        try:
+            for batch in it:
+                yield batch
+                del batch
+                self._send(had=self._at.given)  # type: ignore[union-attr]
+        finally:
+            it.close()  # type: ignore[attr-defined]

@@ -1,0 +1,53 @@
+"""Memory under an array that this process may write without anybody seeing it: pages over the store, which are copied when they are written."""
+
+from __future__ import annotations
+
+import mmap
+import weakref
+from typing import Any
+
+from skate import _skate
+
+_mapped: weakref.WeakValueDictionary[int, Mapped] = weakref.WeakValueDictionary()
+
+
+class Mapped(mmap.mmap):
+    """A block of another process's store, mapped here, with pages of this process's own.
+
+    Args:
+        fd, at, size: The file, where the block begins in it, and its bytes.
+    """
+
+    base: int
+    first: int  # of its bytes, where the block begins
+    freed: Any = None  # is called when the last array over it is gone
+
+    def __new__(cls, fd: int, at: int, size: int) -> Mapped:
+        start = at - at % mmap.ALLOCATIONGRANULARITY
+        self = super().__new__(cls, fd, at - start + size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE, offset=start)
+        self.first = at - start
+        import numpy as np
+
+        self.base = np.frombuffer(self, np.uint8).__array_interface__["data"][0]
+        _mapped[self.base] = self
+        return self
+
+    def block(self) -> Any:
+        """The batch that it is."""
+        return _skate.block(memoryview(self)[self.first :], self)
+
+    def __del__(self) -> None:
+        if self.freed is not None:
+            self.freed()
+
+
+def pages_of(v: Any) -> Any:
+    """The bytes of a C-contiguous array as memory to be written; None: there is none, but by copying."""
+    pages = _skate.own_pages(v)
+    if pages is not None or not _mapped:
+        return pages
+    at = v.__array_interface__["data"][0]
+    for base, m in list(_mapped.items()):
+        if base <= at and at + v.nbytes <= base + len(m):
+            return memoryview(m)[at - base : at - base + v.nbytes]
+    return None
