@@ -304,6 +304,8 @@ class CompiledDAG:
         self._release()
         under_way = self._execution_index - self._max_finished_execution_index
         if under_way >= self._max_inflight_executions:
+            if self._graph.dead is not None or self._graph.broke is not None:
+                raise self._over()
             raise exceptions.RayCgraphCapacityExceeded(
                 f"The compiled graph can't have more than {self._max_inflight_executions} in-flight executions, and you currently have {under_way} "
                 "in-flight executions. Retrieve an output using ray.get before submitting more requests or increase `_max_inflight_executions`. "
