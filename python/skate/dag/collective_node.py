@@ -112,7 +112,7 @@ def bind(name, nodes, op, transport, function_of):
             raise ValueError(f"Expected all input lists to have the same set of actor handles, got {actors} and {handles}")
         actors = actors or handles
     assert actors is not None
-    if transport is not None and not isinstance(transport, str) and set(transport.get_actor_handles()) != set(actors):
+    if hasattr(transport, "get_actor_handles") and set(transport.get_actor_handles()) != set(actors):
         raise ValueError(
             f"Expected actor handles to match the custom communicator group: it has {transport.get_actor_handles()}, not {actors}"
         )

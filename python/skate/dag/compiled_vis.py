@@ -8,7 +8,7 @@ from skate.dag.output_node import MultiOutputNode
 
 def _parts(root):
     """([(label, short name, actor or None) of each node], [(from, to, whether the value stays in its actor)])."""
-    order = root._ordered()
+    order = _in_layers(root)
     number = {id(n): i for i, n in enumerate(order)}
     nodes, edges = [], []
     for n in order:
@@ -18,6 +18,22 @@ def _parts(root):
         edges.append((number[id(root)], len(nodes), False))
         nodes.append(("MultiOutputNode", "MultiOutputNode", None))
     return nodes, edges
+
+
+def _in_layers(root):
+    """The nodes, from the input on: those that take it, those that take these, ..."""
+    order = root._ordered()
+    feeds = {id(n): [] for n in order}
+    for n in order:
+        for m in n._upstream:
+            feeds[id(m)].append(n)
+    out = [n for n in order if not n._upstream]
+    seen = {id(n) for n in out}
+    for n in out:
+        new = [m for m in feeds[id(n)] if id(m) not in seen]
+        seen.update(id(m) for m in new)
+        out += new
+    return out
 
 
 def _actor(node):
@@ -54,8 +70,9 @@ def _text(nodes, edges):
         "Graph Built:",
     ]
     level = [0] * len(nodes)
-    for a, b, _ in edges:  # in the order of bind(): each node after those that it takes
-        level[b] = max(level[b], level[a] + 1)
+    for _ in nodes:  # at most so many layers
+        for a, b, _ in edges:
+            level[b] = max(level[b], level[a] + 1)
     for at in range(max(level) + 1):
         lines.append("   ".join(f"{i}:{nodes[i][1]}" for i in range(len(nodes)) if level[i] == at))
         lines.append("|")
