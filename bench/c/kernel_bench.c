@@ -201,7 +201,8 @@ static void gather_text(size_t rows, const uint8_t *bytes) {
 static void aggregates(const char *column, const double *values, const uint64_t *numbers, size_t rows, uint64_t groups) {
     struct table t = {.none = {NULL}};
     int64_t *keys = need(rows * 8), best = INT64_MAX, merged = INT64_MAX;
-    struct sk_agg aggs[2] = {{SK_AGG_SUM, 1, true, 0, 0, "sum", 0, NULL}, {SK_AGG_COUNT, SK_AGG_ROWS, true, 0, 0, "count", 0, NULL}};
+    struct sk_agg aggs[2] = {{SK_AGG_SUM, 1, true, 0, 0, "sum", 0, NULL, false, NULL},
+                             {SK_AGG_COUNT, SK_AGG_ROWS, true, 0, 0, "count", 0, NULL, false, NULL}};
     uint32_t key = 0;
     enum { BATCH = 1 << 18 };
     char what[64];
@@ -231,7 +232,7 @@ static void aggregates(const char *column, const double *values, const uint64_t 
         sk_block_write(plan, partial);
         sk_block_plan_free(plan);
         ok(sk_block_export(partial, (size_t)size, 0, UINT64_MAX, (struct sk_block_owner){NULL, NULL}, &s, &a, &err), &err);
-        ok(sk_groupby_merge(h, &a, &err), &err);
+        ok(sk_groupby_merge(h, &s, &a, &err), &err);
         ok(sk_groupby_measure(h, false, &plan, &size, &err), &err);
         sk_block_write(plan, result = need((size_t)size));
         merged = SK_MIN(merged, sk_now_ns() - start);

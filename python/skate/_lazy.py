@@ -47,7 +47,9 @@ MODULES = {
     "expr_names": "skate.data.expr_names",
     "expressions": "skate.data.expressions",
     "extensions": "skate.data.extensions",
+    "group_keys": "skate.data.group_keys",
     "grouped_data": "skate.data.grouped_data",
+    "in_kernel": "skate.data.in_kernel",
     "partial": "skate.data.run.partial",
     "crc32c": "skate.data.files.crc32c",
     "paths": "skate.data.files.paths",
@@ -132,7 +134,9 @@ if TYPE_CHECKING:
     from skate.data import expr_names as expr_names
     from skate.data import expressions as expressions
     from skate.data import extensions as extensions
+    from skate.data import group_keys as group_keys
     from skate.data import grouped_data as grouped_data
+    from skate.data import in_kernel as in_kernel
     from skate.data import loader_workers as loader_workers
     from skate.data import on_error as on_error
     from skate.data import op as op

@@ -252,7 +252,10 @@ def exchange_what(
     sorted: bool = False,
     seed: int = 0,
     limit: int = 0,
-) -> bytes: ...
+    aggs: list[tuple[str, int, bool, bool, int, float, int, bytes, str, str]] = ...,
+) -> bytes:
+    """aggs: (kind, column or -1 for rows, ignores nulls, NaN is null, ddof, q, k, quantiles as bytes of doubles, name, name of values in the result)."""
+
 def exchange_map(what: bytes, batch: Any, seq: int, row0: int, bounds: Any, values: int = 1, /) -> Work: ...
 def exchange_merge(what: bytes, packs: list[tuple[Any, bytes]], first: int, partitions: int, values: int, /) -> Work | None:
     """None: the packs are of different schemas. A pack: (bytes of blocks or a list of batches, lengths of its parts as uint32); partitions 0: they are runs."""
@@ -265,6 +268,17 @@ def exchange_reduce(
 ) -> Work | None:
     """None: the slices are of different schemas. A slice: (bytes of blocks or a list of batches, run, whether its rows are wanted, its first partition)."""
 
+class States:
+    """States of aggregates by group (src/shuffle/work.h)."""
+
+    rows: int
+    def add(self, batch: Any, /) -> int:
+        """Takes its first rows and says how many. The others, and all that come, are not worth it."""
+
+    def batch(self) -> Any: ...
+
+def group_states(what: bytes, batch: Any, all: bool = False, /) -> States: ...  # for rows or states like those of the batch; all: it takes all rows
+def arrow_schema(format: str, /) -> Any: ...
 def blocks(slice: Any, /) -> list[Any]:
     """The batches of a slice, over its bytes."""
 

@@ -40,6 +40,7 @@ enum {
     SK_EUNAVAIL = -22,    /* the actor is about to be restarted */
     SK_EPENDING = -23,    /* as many calls as are allowed wait for the actor */
     SK_EOOM = -24,        /* a worker was stopped because memory was short */
+    SK_ERANGE = -25,      /* a number does not fit its type */
 };
 
 #define SK_MUST_USE __attribute__((warn_unused_result))

@@ -86,9 +86,9 @@ const char *sk_rc_name(sk_rc rc) {
     static const char *const name[] = {"SK_OK",          "SK_ENOMEM",   "SK_EINVAL",   "SK_ENOSYS", "SK_EIO",   "SK_ENOSPC",  "SK_EFULL",
                                        "SK_ETIMEOUT",    "SK_EAGAIN",   "SK_EDEAD",    "SK_ETASK",  "SK_ELOST", "SK_ECANCEL", "SK_ECORRUPT",
                                        "SK_EINFEASIBLE", "SK_ECLOSED",  "SK_EACTOR",   "SK_ENOENT", "SK_EDONE", "SK_ESTALL",  "SK_EEXIST",
-                                       "SK_EGROUP",      "SK_EUNAVAIL", "SK_EPENDING", "SK_EOOM"};
-    _Static_assert(SK_COUNT(name) == 1 - SK_EOOM, "a name for each code");
-    return rc <= 0 && rc >= SK_EOOM ? name[-rc] : "SK_E?";
+                                       "SK_EGROUP",      "SK_EUNAVAIL", "SK_EPENDING", "SK_EOOM",   "SK_ERANGE"};
+    _Static_assert(SK_COUNT(name) == 1 - SK_ERANGE, "a name for each code");
+    return rc <= 0 && rc >= SK_ERANGE ? name[-rc] : "SK_E?";
 }
 
 static void say(int fd, const char *text, size_t len) {

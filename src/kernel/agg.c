@@ -16,11 +16,18 @@ static bool is_number(const char *f) { return f[1] ? f[0] == 'd' || !strncmp(f, 
 
 static bool is_extreme(enum sk_agg_kind k) { return k == SK_AGG_MIN || k == SK_AGG_MAX || k == SK_AGG_ABS_MAX; }
 
-static const char *kind_name(enum sk_agg_kind k) {
-    static const char *const names[] = {"count",           "sum",        "min",  "max",    "mean",           "std",           "abs_max",
-                                        "missing_pct",     "zero_pct",   "list", "unique", "count_distinct", "value_counter", "quantile",
-                                        "approx_quantile", "approx_topk"};
-    return names[k];
+static const char *const names[] = {"count",           "sum",        "min",  "max",    "mean",           "std",           "abs_max",
+                                    "missing_pct",     "zero_pct",   "list", "unique", "count_distinct", "value_counter", "quantile",
+                                    "approx_quantile", "approx_topk"};
+static const char *kind_name(enum sk_agg_kind k) { return names[k]; }
+
+bool sk_agg_kind_find(const char *name, enum sk_agg_kind *out) {
+    for (size_t i = 0; i < SK_COUNT(names); i++) {
+        if (strcmp(names[i], name) != 0) continue;
+        *out = (enum sk_agg_kind)i;
+        return true;
+    }
+    return false;
 }
 
 /* Which types: any for counts of nulls, with an order for min and max, numbers for the rest. */
@@ -35,10 +42,10 @@ static void set_format(struct sk_agg_col *a, const char *f) {
     char *out = a->format;
     size_t n = sizeof a->format;
     enum sk_agg_kind k = a->agg.kind;
-    bool positive = a->kind == SK_KEY_UINT || a->kind == SK_KEY_BOOL;
+    bool positive = a->kind == SK_KEY_UINT && a->width == 8;
     if (a->kind == SK_KEY_NULL && (k == SK_AGG_SUM || is_extreme(k))) snprintf(out, n, "n");
     else if (k == SK_AGG_COUNT) snprintf(out, n, "l");
-    else if (is_extreme(k)) snprintf(out, n, "%.47s", f[0] == 'v' ? f + 1 : f);
+    else if (is_extreme(k)) snprintf(out, n, "%.95s", f[0] == 'v' ? f + 1 : f);
     else if (k != SK_AGG_SUM || a->kind == SK_KEY_FLOAT) snprintf(out, n, "g");
     else if (f[0] == 'd') snprintf(out, n, "d:38,%d", a->scale);
     else if (f[0] == 't') snprintf(out, n, "%.40s", f);
@@ -77,6 +84,8 @@ sk_rc sk_agg_col_init(struct sk_agg_col *a, const struct sk_agg *agg, const stru
     a->text = is_extreme(agg->kind) && c.kind >= SK_KEY_FIXED;
     if (f[0] == 'd') a->scale = atoi(strchr(f, ',') + 1);
     set_format(a, f);
+    bool typed = agg->kind == SK_AGG_SUM || agg->kind == SK_AGG_MEAN || is_extreme(agg->kind);
+    snprintf(a->source, sizeof a->source, "%.95s", !typed ? "n" : f[0] == 'v' ? f + 1 : f);
     a->body = body_of(a);
     a->size = sizeof(struct sk_agg_head) + 16 * a->body;
     return SK_OK;
@@ -268,9 +277,11 @@ SK_INLINE bool update_rows(const struct sk_agg_col *a, const struct sk_key_col *
                            uint32_t width, const uint32_t *ids, uint64_t rows) {
     uint8_t *states = a->states;
     size_t size = a->size;
+    bool nan_is_null = a->agg.nan_is_null;
     for (uint64_t i = 0; i < rows; i++) {
         if (i + AHEAD < rows) __builtin_prefetch(states + ids[i + AHEAD] * size, 1);
         int64_t at = sk_key_at(c, i);
+        if (type == SK_KEY_FLOAT && nan_is_null && sk_key_class(c, at) == SK_CLASS_NAN) at = -1;
         if (at < 0) take_null(a, states + ids[i] * size);
         else if (!take(a, c, kind, type, width, states + ids[i] * size, at)) return false;
     }
@@ -283,7 +294,7 @@ bool sk_agg_update(const struct sk_agg_col *a, const struct sk_key_col *c, const
         for (uint64_t i = 0; i < rows; i++) ((struct sk_agg_head *)(void *)(a->states + ids[i] * a->size))->n++;
         return true;
     }
-    if (k == SK_AGG_COUNT) return update_rows(a, c, SK_AGG_COUNT, SK_KEY_BOOL, 1, ids, rows);
+    if (k == SK_AGG_COUNT) return update_rows(a, c, SK_AGG_COUNT, c->kind == SK_KEY_FLOAT ? SK_KEY_FLOAT : SK_KEY_BOOL, 1, ids, rows);
     if (k == SK_AGG_SUM || k == SK_AGG_MEAN) {
         if (a->kind == SK_KEY_INT && a->width == 8) return update_rows(a, c, SK_AGG_SUM, SK_KEY_INT, 8, ids, rows);
         if (a->kind == SK_KEY_FLOAT && a->width == 8) return update_rows(a, c, SK_AGG_SUM, SK_KEY_FLOAT, 8, ids, rows);
@@ -388,8 +399,12 @@ uint32_t sk_agg_result_width(const struct sk_agg_col *a) {
 }
 
 static sk_rc overflow(const struct sk_agg_col *a, struct sk_err *err) {
-    return SK_ERR(err, SK_EINVAL, "'%s': the result does not fit Arrow format '%s'; cast the column to a float or a wider type first",
-                  a->name, a->format);
+    const char *type = !strcmp(a->format, "l")   ? "int64"
+                       : !strcmp(a->format, "L") ? "uint64"
+                       : a->format[0] == 'd'     ? "decimal128"
+                                                 : "its type";
+    return SK_ERR(err, SK_ERANGE, "%s: a group's %s is more than %s holds; cast the column to float64 or to a decimal before", a->name,
+                  a->agg.kind == SK_AGG_SUM ? "sum" : "largest value", type);
 }
 
 static double odd_or(const struct sk_agg_head *h, double d) {
@@ -499,4 +514,108 @@ sk_rc sk_agg_finish(const struct sk_agg_col *a, const uint8_t *state, struct sk_
     case SK_AGG_STD: finish_std(a, h, x, out); return SK_OK;
     default: return finish_extreme(a, h, state, out, err);
     }
+}
+
+/* ---- from one type to a wider one ---- */
+
+/* How many of to's units one of from's is: of durations and times, which say theirs behind "tD", "ts" or "tt". */
+static sk_i128 units(const char *to, const char *from) {
+    static const char all[] = "smun";
+    const char *a = strchr(all, to[0] == 't' && to[1] ? to[2] : 's'), *b = strchr(all, from[0] == 't' && from[1] ? from[2] : 's');
+    sk_i128 n = 1;
+    for (; a && b && b < a; b++) n *= 1000;
+    return n;
+}
+
+static sk_rc inexact(const struct sk_agg_col *to, struct sk_err *err) {
+    return SK_ERR(err, SK_ERANGE, "%s: a value of one block is not exact in Arrow format '%s' of another; cast the column before", to->name,
+                  to->source);
+}
+
+/* A whole number of from's scale and unit in to's. */
+static bool rescale(const struct sk_agg_col *to, const struct sk_agg_col *from, sk_i128 *v) {
+    sk_i128 by = units(to->source, from->source);
+    if (to->scale < from->scale) return false;
+    for (int32_t i = from->scale; i < to->scale; i++)
+        if (__builtin_mul_overflow(by, (sk_i128)10, &by)) return false;
+    return !__builtin_mul_overflow(*v, by, v);
+}
+
+static sk_rc lift_sum(const struct sk_agg_col *to, const struct sk_agg_col *from, const sk_i128 *x, struct sk_agg_head *h, sk_i128 *y,
+                      struct sk_err *err) {
+    sk_i128 v;
+    if (from->kind == SK_KEY_FLOAT) { /* of another width */
+        memcpy(y, x, 3 * sizeof *y);
+        return to->kind == SK_KEY_FLOAT ? SK_OK : inexact(to, err);
+    }
+    if (!whole_sum(from, x, &v)) return inexact(to, err);
+    if (to->kind == SK_KEY_FLOAT) {
+        h->top = SK_FSUM_NONE;
+        if (from->scale) add_double(h, y, 3, (double)v / power_of_ten(from->scale));
+        else if (v) sk_fsum_add(y, 3, &h->top, v < 0, v < 0 ? -(sk_u128)v : (sk_u128)v, 0);
+        return SK_OK;
+    }
+    if (!rescale(to, from, &v)) return inexact(to, err);
+    y[0] = to->body == 2 ? (sk_i128)(uint64_t)v : v;
+    if (to->body == 2) y[1] = v >> 64;
+    return SK_OK;
+}
+
+/* A whole number as the bytes of a value of to's type; false: it does not fit. */
+static bool put_whole(const struct sk_agg_col *to, sk_i128 v, uint8_t *raw) {
+    double d = (double)v;
+    float f = (float)d;
+    _Float16 half = (_Float16)d;
+    if (to->kind == SK_KEY_FLOAT) {
+        memcpy(raw, to->width == 8 ? (void *)&d : to->width == 4 ? (void *)&f : (void *)&half, to->width);
+        return __builtin_fabs(d) < 0x1p126 && (sk_i128)sk_float_value(raw, to->width) == v;
+    }
+    memcpy(raw, &v, SK_MIN(to->width, 16u));
+    unsigned up = 128 - 8 * SK_MIN(to->width, 16u);
+    return to->width <= 16 && (to->kind == SK_KEY_UINT ? v >= 0 && !(up && v >> (128 - up)) : (sk_i128)((sk_u128)v << up) >> up == v);
+}
+
+static sk_rc lift_extreme(const struct sk_agg_col *to, const struct sk_agg_col *from, const uint8_t *state, uint8_t *out,
+                          struct sk_err *err) {
+    struct sk_agg_value value = {.null = false};
+    struct sk_key_col c = {.kind = to->kind, .width = to->width, .n_words = to->n_words};
+    uint8_t raw[32] = {0};
+    uint64_t w[4];
+    const struct sk_agg_head *h = (const void *)state;
+    SK_TRY(finish_extreme(from, h, state, &value, err));
+    if (from->kind == SK_KEY_FLOAT) {
+        double d = sk_float_value(value.raw, from->width);
+        float f = (float)d;
+        if (to->kind != SK_KEY_FLOAT || to->width < 4) return inexact(to, err);
+        memcpy(raw, to->width == 8 ? (void *)&d : (void *)&f, to->width);
+    } else {
+        sk_i128 v;
+        struct sk_key_col of = {.kind = from->kind, .width = from->width, .data = value.raw};
+        if (from->width > 16) return inexact(to, err);
+        v = whole_of(&of, from->kind, from->width, 0);
+        if (to->kind == SK_KEY_FLOAT && from->scale) memcpy(raw, &(double){(double)v / power_of_ten(from->scale)}, 8);
+        else if ((to->kind != SK_KEY_FLOAT && !rescale(to, from, &v)) || !put_whole(to, v, raw)) return inexact(to, err);
+    }
+    c.data = raw;
+    extreme_words(to, &c, 0, w);
+    take_words(to, out, w, h->n);
+    return SK_OK;
+}
+
+sk_rc sk_agg_lift(const struct sk_agg_col *to, const struct sk_agg_col *from, const uint8_t *state, uint8_t *out, struct sk_err *err) {
+    const struct sk_agg_head *h = (const void *)state;
+    struct sk_agg_head *made = (void *)out;
+    bool extreme = is_extreme(to->agg.kind);
+    if (from->kind != SK_KEY_NULL && to->text != from->text)
+        return SK_ERR(err, SK_EINVAL, "%s: values of Arrow formats '%s' and '%s' do not go together", to->name, from->source, to->source);
+    sk_agg_zero(to, out);
+    if (from->kind != SK_KEY_NULL && to->text) memcpy(out, state, sizeof(struct sk_agg_text));
+    else if (h->n && extreme) SK_TRY(lift_extreme(to, from, state, out, err));
+    else if (h->n) {
+        made->top = h->top;
+        SK_TRY(lift_sum(to, from, body_const(state), made, body(out), err));
+    }
+    made->n = h->n;
+    made->flags = h->flags;
+    return SK_OK;
 }

@@ -26,12 +26,13 @@ struct sk_agg_col {
     struct sk_agg agg;
     enum sk_key_kind kind; /* of the values; SK_KEY_NULL where there is no column */
     uint32_t width, n_words;
-    int32_t scale; /* of decimals */
-    bool text;     /* values are bytes */
-    bool nested;   /* only their validity is looked at */
-    size_t size;   /* of a state */
-    uint32_t body; /* numbers in it */
-    char format[48], name[256];
+    int32_t scale;                    /* of decimals */
+    bool text;                        /* values are bytes */
+    bool nested;                      /* only their validity is looked at */
+    size_t size;                      /* of a state */
+    uint32_t body;                    /* numbers in it */
+    char format[96], name[256];       /* format: of the result */
+    char source[96], state_name[104]; /* source: format of the values, or "n" where states are the same whatever these are */
     uint8_t *states;
 };
 
@@ -45,8 +46,12 @@ size_t sk_agg_encoded_max(const struct sk_agg_col *a, const uint8_t *state);
 size_t sk_agg_encode(const struct sk_agg_col *a, const uint8_t *state, uint8_t *out); /* bytes */
 /* A state whose text, if any, is the bytes'. false: these are no state. */
 bool sk_agg_decode(const struct sk_agg_col *a, struct sk_bytes b, uint8_t *state) SK_MUST_USE;
+/* A state of values of from's type as one of to's, which is wider: int to float or decimal, coarse to fine units, null to any. A text stays state's.
+ * SK_ERANGE: the value is not exact in that type. SK_EINVAL: the types do not go together. */
+sk_rc sk_agg_lift(const struct sk_agg_col *to, const struct sk_agg_col *from, const uint8_t *state, uint8_t *out,
+                  struct sk_err *err) SK_MUST_USE;
 
-/* The result: bytes of out->format, width of a value, or text. false: null. SK_EINVAL: an overflow. */
+/* The result: bytes of a->format, or text. SK_ERANGE: an overflow. */
 struct sk_agg_value {
     bool null;
     uint8_t raw[32];

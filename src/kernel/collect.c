@@ -1,23 +1,24 @@
 /* collect.c - aggregates that keep values.
  *
  * A list keeps the rows of its column as blocks, with the group of each, and puts them in the order of their groups at the end. All others need each value of a
- * group once, and how often it came: that is an aggregation of its own, by (group, value), whose result is sorted by both. So distinct values come in order,
- * null last, and a quantile is read off values and counts; none depends on the order of rows. Memory: lists 4 bytes a row and the value; the others what an
+ * group once, and how often it came: that is an aggregation of its own, by (group, value). Its result is sorted by both for quantiles, which are read off values
+ * and counts; else by the group alone, so that values stay in the order in which they came first. Memory: lists 4 bytes a row and the value; the others what an
  * aggregation takes for a distinct value of a group. */
 #include <stdio.h>
 
 #include "base/vec.h"
-#include "kernel/collect.h"
+#include "kernel/groupby.h"
 
 struct sk_collect {
     struct sk_agg agg;
     struct ArrowSchema column; /* as it comes; item is what is kept of it */
     double *qs;
-    char name[256];
+    char name[256], value_name[256];
     bool counted;                                                                                    /* not a list */
     struct ArrowSchema fields[3], *children[3], batch;                                               /* group, value, count */
     struct ArrowSchema item, pair, *pair_children[2], of_pairs, *pairs_item[1], list, *list_item[1]; /* list<pair>, list<value> */
     struct ArrowSchema number, counts, *counts_item[1], counter, *counter_children[2], of_values;
+    struct ArrowSchema top, top_pair, *top_item[1], top_value, *top_children[2];
     struct sk_groupby *values;
     SK_VEC(struct sk_held) blocks;
     SK_VEC(uint32_t) ids;
@@ -55,7 +56,7 @@ void sk_held_free(struct sk_held *h) {
 
 static struct ArrowSchema list_of(const char *name, struct ArrowSchema *item, struct ArrowSchema **place) {
     *place = item;
-    return (struct ArrowSchema){.format = "+l", .name = name, .n_children = 1, .children = place};
+    return (struct ArrowSchema){.format = "+l", .name = name, .flags = ARROW_FLAG_NULLABLE, .n_children = 1, .children = place};
 }
 
 static void set_schemas(struct sk_collect *c, const struct ArrowSchema *column) {
@@ -64,30 +65,40 @@ static void set_schemas(struct sk_collect *c, const struct ArrowSchema *column) 
     if (c->agg.kind == SK_AGG_APPROX_QUANTILES) c->item = (struct ArrowSchema){.format = "g"};
     c->item.name = "item";
     c->item.flags |= ARROW_FLAG_NULLABLE;
-    c->number = (struct ArrowSchema){.format = "l", .name = "item"};
+    c->number = (struct ArrowSchema){.format = "l", .name = "item", .flags = ARROW_FLAG_NULLABLE};
     c->fields[0] = (struct ArrowSchema){.format = "I", .name = "group"};
     c->fields[1] = c->item;
     c->fields[1].name = "value";
-    c->fields[2] = (struct ArrowSchema){.format = "l", .name = "count"};
+    c->fields[2] = (struct ArrowSchema){.format = "l", .name = "count", .flags = ARROW_FLAG_NULLABLE};
     for (int i = 0; i < 3; i++) c->children[i] = &c->fields[i];
     c->batch = (struct ArrowSchema){.format = "+s", .name = "", .n_children = 3, .children = c->children};
     c->pair_children[0] = &c->fields[1];
     c->pair_children[1] = &c->fields[2];
-    c->pair = (struct ArrowSchema){.format = "+s", .name = "item", .n_children = 2, .children = c->pair_children};
+    c->pair =
+        (struct ArrowSchema){.format = "+s", .name = "item", .flags = ARROW_FLAG_NULLABLE, .n_children = 2, .children = c->pair_children};
     c->of_pairs = list_of(c->name, &c->pair, c->pairs_item);
+    c->top_value = c->fields[1];
+    c->top_value.name = c->value_name;
+    c->top_children[0] = &c->top_value;
+    c->top_children[1] = &c->fields[2];
+    c->top_pair =
+        (struct ArrowSchema){.format = "+s", .name = "item", .flags = ARROW_FLAG_NULLABLE, .n_children = 2, .children = c->top_children};
+    c->top = list_of(c->name, &c->top_pair, c->top_item);
     c->list = list_of(c->name, &c->item, c->list_item);
     c->of_values = c->list;
     c->of_values.name = "values";
     c->counts = list_of("counts", &c->number, c->counts_item);
     c->counter_children[0] = &c->of_values;
     c->counter_children[1] = &c->counts;
-    c->counter = (struct ArrowSchema){.format = "+s", .name = c->name, .n_children = 2, .children = c->counter_children};
+    c->counter = (struct ArrowSchema){
+        .format = "+s", .name = c->name, .flags = ARROW_FLAG_NULLABLE, .n_children = 2, .children = c->counter_children};
     if (c->agg.kind == SK_AGG_QUANTILE) c->number = (struct ArrowSchema){.format = "g", .name = c->name, .flags = ARROW_FLAG_NULLABLE};
     if (c->agg.kind == SK_AGG_COUNT_DISTINCT) c->number.name = c->name;
 }
 
 const struct ArrowSchema *sk_collect_schema(const struct sk_collect *c, bool partial) {
-    if ((partial && c->counted) || c->agg.kind == SK_AGG_TOP_K) return &c->of_pairs;
+    if (partial && c->counted) return &c->of_pairs;
+    if (c->agg.kind == SK_AGG_TOP_K) return &c->top;
     if (c->agg.kind == SK_AGG_LIST || c->agg.kind == SK_AGG_UNIQUE || c->agg.kind == SK_AGG_APPROX_QUANTILES) return &c->list;
     return c->agg.kind == SK_AGG_VALUE_COUNTER ? &c->counter : &c->number;
 }
@@ -116,6 +127,7 @@ sk_rc sk_collect_create(const struct sk_agg *agg, const struct ArrowSchema *colu
     if (!c) return NO_MEMORY;
     c->agg = *agg;
     snprintf(c->name, sizeof c->name, "%s", agg->name);
+    snprintf(c->value_name, sizeof c->value_name, "%s", agg->value_name ? agg->value_name : "value");
     c->counted = agg->kind != SK_AGG_LIST;
     set_schemas(c, column);
     struct sk_agg sum = {.kind = SK_AGG_SUM, .column = 2, .ignore_nulls = true, .name = "count"};
@@ -154,7 +166,7 @@ void sk_collect_destroy(struct sk_collect *c) {
 
 /* ---- values in ---- */
 
-/* Those that are not null. */
+/* Those that are not null (NaN counts as null where that was asked for). */
 static sk_rc rows_with_values(const struct sk_collect *c, const struct ArrowArray *batch, uint32_t *index, uint64_t *n,
                               struct sk_err *err) {
     const struct ArrowArray *v = batch->children[1];
@@ -164,8 +176,10 @@ static sk_rc rows_with_values(const struct sk_collect *c, const struct ArrowArra
         SK_TRY(sk_keys_create(&c->batch, batch, &(struct sk_key){.column = 1}, 1, &k, err));
     const uint8_t *bits = !k && v->null_count && v->n_buffers && c->item.format[1] != 'u' ? v->buffers[0] : NULL;
     *n = 0;
-    for (int64_t i = 0; i < batch->length; i++)
-        if (k ? sk_key_at(&k->col[0], (uint64_t)i) >= 0 : !bits || sk_bit(bits, v->offset + i)) index[(*n)++] = (uint32_t)i;
+    for (int64_t i = 0; i < batch->length; i++) {
+        int64_t at = k ? sk_key_at(&k->col[0], (uint64_t)i) : !bits || sk_bit(bits, v->offset + i) ? i : -1;
+        if (at >= 0 && !(k && c->agg.nan_is_null && sk_key_class(&k->col[0], at) == SK_CLASS_NAN)) index[(*n)++] = (uint32_t)i;
+    }
     sk_keys_destroy(k);
     return SK_OK;
 }
@@ -338,12 +352,34 @@ out:
     return rc;
 }
 
+/* The distinct values in the order of their groups. */
 static sk_rc order_values(struct sk_collect *c, uint64_t groups, struct sk_err *err) {
+    bool sorted = c->agg.kind == SK_AGG_QUANTILE || c->agg.kind == SK_AGG_APPROX_QUANTILES;
     struct sk_block_plan *plan;
+    struct sk_held seen = {.bytes = NULL};
+    uint32_t *index = NULL;
+    int32_t *at = NULL;
     uint64_t size;
-    SK_TRY(sk_groupby_measure(c->values, false, &plan, &size, err));
-    SK_TRY(sk_held_make(&c->held, plan, size, err));
-    return set_offsets(c, c->held.array.children[0]->buffers[1], (uint64_t)c->held.array.length, groups, err);
+    sk_rc rc;
+    SK_TRY(sk_groupby_build(c->values, sorted ? SK_RESULT_SORTED : SK_RESULT_AS_SEEN, err));
+    SK_TRY(sk_groupby_measure_range(c->values, 0, sk_groupby_groups(c->values), &plan, &size, err));
+    SK_TRY(sk_held_make(sorted ? &c->held : &seen, plan, size, err));
+    const struct sk_held *h = sorted ? &c->held : &seen;
+    const uint32_t *group = h->array.children[0]->buffers[1];
+    uint64_t n = (uint64_t)h->array.length;
+    SK_GO(set_offsets(c, group, n, groups, err));
+    if (sorted) return SK_OK;
+    index = sk_alloc_large(SK_TAG_KERNEL, (size_t)n * sizeof *index);
+    at = sk_memdup(SK_TAG_KERNEL, c->offsets, (size_t)(groups + 1) * sizeof *at);
+    if (!index || !at) SK_GO(NO_MEMORY);
+    for (uint64_t i = 0; i < n; i++) index[at[group[i]]++] = (uint32_t)i;
+    SK_GO(sk_block_measure_rows(&seen.schema, &seen.array, index, n, &plan, &size, err));
+    rc = sk_held_make(&c->held, plan, size, err);
+out:
+    sk_held_free(&seen);
+    sk_free(index);
+    sk_free(at);
+    return rc;
 }
 
 /* The value of rank `rank` among values [from, ...) that came so often. */
@@ -355,12 +391,12 @@ static double value_at(const struct sk_key_col *col, const int64_t *counts, int6
 /* false: null. Linear between neighbours, by Arrow's formula. */
 static bool quantile(const struct sk_collect *c, const struct sk_key_col *col, const int64_t *counts, int64_t from, int64_t to,
                      double *out) {
-    int64_t n = 0, nans = 0, nulls = 0; /* nans are left out, as Arrow does */
+    int64_t n = 0, nans = 0, nulls = 0; /* nans are left out, as Arrow does, or are nulls */
     for (int64_t i = from; i < to; i++) {
         enum sk_key_class class = sk_key_class(col, sk_key_at(col, (uint64_t)i));
         *(class == SK_CLASS_VALUE ? &n : class == SK_CLASS_NAN ? &nans : &nulls) += counts[i];
     }
-    if (!n || (nulls && !c->agg.ignore_nulls)) return false;
+    if (!n || ((nulls || (nans && c->agg.nan_is_null)) && !c->agg.ignore_nulls)) return false;
     double at = c->agg.q * (double)(n - 1);
     int64_t low = SK_MIN((int64_t)at, n - 1);
     double a = value_at(col, counts, from, low), part = at - (double)low;
@@ -390,13 +426,14 @@ static sk_rc build_numbers(struct sk_collect *c, uint64_t groups, struct sk_err 
     return SK_OK;
 }
 
-/* k values a group that has any, in the order asked for. */
+/* k values a group that has any, in the order asked for; null where there is none. */
 static sk_rc build_quantiles(struct sk_collect *c, uint64_t groups, struct sk_err *err) {
     struct sk_keys *k;
     int32_t *offsets = sk_calloc(SK_TAG_KERNEL, (size_t)(groups + 1) * sizeof *offsets);
     double *numbers = c->numbers = sk_calloc(SK_TAG_KERNEL, (size_t)groups * c->agg.k * sizeof *numbers);
     const int64_t *counts = c->held.array.children[2]->buffers[1];
-    sk_rc rc = !offsets || !numbers ? NO_MEMORY : SK_OK;
+    c->valid = sk_calloc(SK_TAG_KERNEL, (size_t)groups / 8 + 1);
+    sk_rc rc = !offsets || !numbers || !c->valid ? NO_MEMORY : SK_OK;
     if (!rc && groups * c->agg.k > INT32_MAX) rc = SK_ERR(err, SK_EINVAL, "'%s': more than 2^31 quantiles in one batch", c->name);
     if (!rc) rc = sk_keys_create(&c->held.schema, &c->held.array, &(struct sk_key){.column = 1}, 1, &k, err);
     if (rc) {
@@ -408,6 +445,7 @@ static sk_rc build_quantiles(struct sk_collect *c, uint64_t groups, struct sk_er
         for (int64_t i = from; i < c->offsets[g + 1]; i++)
             if (sk_key_class(&k->col[0], sk_key_at(&k->col[0], (uint64_t)i)) == SK_CLASS_VALUE) n += counts[i];
         offsets[g + 1] = offsets[g] + (n ? (int32_t)c->agg.k : 0);
+        c->valid[g / 8] |= (uint8_t)((n > 0) << (g & 7));
         for (uint32_t i = 0; n && i < c->agg.k; i++)
             numbers[offsets[g] + (int32_t)i] = value_at(&k->col[0], counts, from, SK_MIN((int64_t)(c->qs[i] * (double)n), n - 1));
     }
@@ -453,6 +491,7 @@ static sk_rc keep_most(struct sk_collect *c, uint64_t groups, struct sk_err *err
 
 static struct ArrowArray list_array(struct sk_collect *c, int which, struct ArrowArray *child, int64_t groups) {
     c->list_children[which][0] = child;
+    c->list_buffers[0] = NULL;
     c->list_buffers[1] = c->offsets;
     return (struct ArrowArray){
         .length = groups, .n_buffers = 2, .buffers = c->list_buffers, .n_children = 1, .children = c->list_children[which]};
@@ -473,6 +512,8 @@ sk_rc sk_collect_build(struct sk_collect *c, bool partial, uint64_t groups, cons
     } else if (c->agg.kind == SK_AGG_APPROX_QUANTILES) {
         SK_TRY(build_quantiles(c, groups, err));
         c->out = list_array(c, 0, &c->inner, n);
+        c->list_buffers[0] = c->valid;
+        c->out.null_count = -1;
     } else if (c->agg.kind == SK_AGG_LIST || c->agg.kind == SK_AGG_UNIQUE) c->out = list_array(c, 0, columns[1], n);
     else if (c->agg.kind == SK_AGG_VALUE_COUNTER) {
         for (int i = 0; i < 2; i++) {

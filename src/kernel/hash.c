@@ -99,7 +99,4 @@ void sk_keys_hash(const struct sk_keys *k, uint64_t *out) {
     for (uint32_t c = 0; c < k->n; c++) hash_column(&k->col[c], k->rows, out);
 }
 
-void sk_hash_odd(uint64_t out[2]) {
-    out[0] = sk_rand_mix(salt[3] ^ salt[SK_CLASS_NAN]);
-    out[1] = sk_rand_mix(salt[3] ^ salt[SK_CLASS_NULL]);
-}
+uint64_t sk_hash_null(void) { return sk_rand_mix(salt[3] ^ salt[SK_CLASS_NULL]); }

@@ -37,15 +37,15 @@ struct sk_join {
 struct table {
     const struct side *of; /* the side whose keys it has */
     struct slot *slots;
-    uint64_t mask, *hash, odd[2]; /* hash: of each key */
-    struct sk_place *first;       /* a row of each key */
+    uint64_t mask, *hash, null; /* hash: of each key; null: of a whole number that is null */
+    struct sk_place *first;     /* a row of each key */
     uint32_t n;
     bool number; /* the only key is a number, so its hash decides */
 };
 
 static bool same_key(const struct table *t, uint32_t key, const struct sk_keys *k, uint64_t row, uint64_t hash) {
     if (t->hash[key] != hash) return false;
-    if (t->number && hash != t->odd[0] && hash != t->odd[1]) return true;
+    if (t->number && hash != t->null) return true;
     struct sk_place p = t->first[key];
     return !sk_keys_compare(t->of->keys[p.run], p.row, k, row);
 }
@@ -100,9 +100,10 @@ static sk_rc number_both(struct sk_join *j, struct sk_err *err) {
     uint64_t slots = 64, keys = t.of->rows;
     while (slots < 2 * keys) slots *= 2;
     const struct sk_keys *any = t.of->n ? t.of->keys[0] : NULL;
-    t.number = any && any->n == 1 && any->col[0].kind >= SK_KEY_BOOL && any->col[0].kind <= SK_KEY_FLOAT;
+    t.number = any && any->n == 1 && any->col[0].kind >= SK_KEY_BOOL &&
+               any->col[0].kind < SK_KEY_FLOAT; /* a float's hash may be that of another one */
     t.mask = slots - 1;
-    sk_hash_odd(t.odd);
+    t.null = sk_hash_null();
     t.slots = sk_alloc_large(SK_TAG_KERNEL, (size_t)slots * sizeof *t.slots);
     t.hash = sk_alloc_large(SK_TAG_KERNEL, (size_t)keys * sizeof *t.hash);
     t.first = sk_alloc_large(SK_TAG_KERNEL, (size_t)keys * sizeof *t.first);

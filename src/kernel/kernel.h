@@ -108,10 +108,10 @@ sk_rc sk_partition_round_robin(uint64_t rows, uint64_t first, struct sk_parts *o
 /* Groups of equal keys in a sorted batch: start[i] is the first row of group i (room for as many as rows). Returns how many there are. */
 uint64_t sk_group_starts(const struct sk_keys *k, uint32_t *start);
 
-/* Aggregates (docs/design/kernels.md has the rules). Result types: COUNT int64; SUM int64 of integers and uint64 of unsigned ones and bool, double of floats,
+/* Aggregates (docs/design/kernels.md has the rules). Result types: COUNT int64; SUM int64 of integers and bool (uint64 of uint64), double of floats,
  * decimal(38, scale), duration; MEAN, STD, MISSING_PCT, ZERO_PCT double; MIN, MAX, ABS_MAX the column's (a dictionary's values, a view's text). Null where
  * there is no value (COUNT: 0), or, without ignore_nulls, where one is null; COUNT and ZERO_PCT then count nulls as rows. STD of too few values: NaN.
- * SUM that does not fit, and ABS_MAX of the least integer, are SK_EINVAL when the result is made. */
+ * SUM that does not fit, and ABS_MAX of the least integer, are SK_ERANGE when the result is made. */
 enum sk_agg_kind {
     SK_AGG_COUNT,
     SK_AGG_SUM,
@@ -130,27 +130,32 @@ enum sk_agg_kind {
     SK_AGG_APPROX_QUANTILES,
     SK_AGG_TOP_K,
 };
+/* By its name: "count", "sum", ...: the names above in small letters (APPROX_QUANTILES: "approx_quantile", TOP_K: "approx_topk"). */
+bool sk_agg_kind_find(const char *name, enum sk_agg_kind *out);
+
 #define SK_AGG_ROWS UINT32_MAX
 struct sk_agg {
     enum sk_agg_kind kind;
     uint32_t column; /* SK_AGG_ROWS: COUNT of rows */
     bool ignore_nulls;
-    int32_t ddof;     /* STD */
-    double q;         /* QUANTILE: from 0 to 1 */
-    const char *name; /* of the column of results; copied */
-    uint32_t k;       /* TOP_K: how many; APPROX_QUANTILES: how many quantiles */
-    const double *qs; /* these; copied */
+    int32_t ddof;           /* STD */
+    double q;               /* QUANTILE: from 0 to 1 */
+    const char *name;       /* of the column of results; copied */
+    uint32_t k;             /* TOP_K: how many; APPROX_QUANTILES: how many quantiles */
+    const double *qs;       /* these; copied */
+    bool nan_is_null;       /* NaN is taken for a null */
+    const char *value_name; /* TOP_K: of the values in its result; NULL: "value". Copied */
 };
-/* Those that keep values. LIST: list of any type, in the order of rows and merges (the one result that depends on it). UNIQUE: list of each value once, ascending,
- * NaN and null last. COUNT_DISTINCT: int64. VALUE_COUNTER: struct of lists `values`, as UNIQUE, and `counts`. QUANTILE of integers and floats: double, exact, linear
+/* Those that keep values. LIST: list of any type, in the order of rows and merges. UNIQUE: list of each value once, in the order in which they came first.
+ * COUNT_DISTINCT: int64. VALUE_COUNTER: struct of lists `values`, as UNIQUE, and `counts`. QUANTILE of integers and floats: double, exact, linear
  * between neighbours (Arrow's formula), of values that are not NaN. APPROX_QUANTILES: list of double, each the value of rank q * n
  * with a relative error of at most 2^-13 (0.012 %); no more than 4,096 values are kept for a power of two. TOP_K: list of struct (value, count), the most frequent first,
- * equal counts by value; exact, so it keeps each value that there is. ignore_nulls leaves nulls out; a group without values has an
- * empty list, 0, a null quantile. */
+ * equal counts as they came; exact, so it keeps each value that there is. ignore_nulls leaves nulls out; a group without values has an
+ * empty list, 0, a null quantile, null quantiles. */
 
-/* An aggregation: update with rows, or merge partial results of others, in any order; then a partial result or the result. No result depends on how rows
- * were cut into batches, on who took which, or on the order of merges. Not for two threads at once.
- * Groups: as keys are equal (null is a group, NaN is one, -0.0 is 0.0); no keys: one group, which is there without rows, too.
+/* An aggregation: update with rows, or merge partial results of others, in any order; then a partial result or the result. No result but those that keep the order of
+ * values (LIST, UNIQUE, VALUE_COUNTER, and equal counts of TOP_K) depends on how rows were cut into batches, on who took which, or on the order of merges. Not for two threads
+ * at once. Groups: as keys are equal (null is a group, NaN is one, -0.0 is 0.0); no keys: one group of all rows.
  * Memory: keys, states (16 to 160 bytes each) and 32 bytes a group; what keeps values, these. `schema` is that of all batches and must outlive it. */
 struct sk_groupby;
 sk_rc sk_groupby_create(const struct ArrowSchema *schema, const uint32_t *keys, uint32_t n_keys, const struct sk_agg *aggs, uint32_t n_aggs,
@@ -158,18 +163,22 @@ sk_rc sk_groupby_create(const struct ArrowSchema *schema, const uint32_t *keys, 
 /* Rows of the schema; schema: the batch's own. After an error only destroy and clear are allowed. */
 sk_rc sk_groupby_update(struct sk_groupby *g, const struct ArrowSchema *schema, const struct ArrowArray *batch,
                         struct sk_err *err) SK_MUST_USE;
-/* Each row is a group of its own, and is not looked up: for a map that gives up combining. Only partial results come of it. When to: groups / rows says how much
- * combining saves; where it is above 0.8 after 64 Ki rows, a row costs more to look up than to send. Then: partial result, clear, and on with this. */
-sk_rc sk_groupby_update_each(struct sk_groupby *g, const struct ArrowSchema *schema, const struct ArrowArray *batch,
-                             struct sk_err *err) SK_MUST_USE;
-/* Rows of a partial result of the same schema, keys and aggregates. */
-sk_rc sk_groupby_merge(struct sk_groupby *g, const struct ArrowArray *partial, struct sk_err *err) SK_MUST_USE;
+/* When combining does not pay: where groups / rows is above 0.8 after 64 Ki rows, a row costs more to look up than to send as it is. */
+/* Rows of a partial result of the same keys and aggregates. Its values may have been of narrower types (int, where g's are float; null): its schema tells. Keys, and
+ * values of what keeps them, are of g's types. SK_ERANGE: a value is not exact in g's type. */
+sk_rc sk_groupby_merge(struct sk_groupby *g, const struct ArrowSchema *schema, const struct ArrowArray *partial,
+                       struct sk_err *err) SK_MUST_USE;
 uint64_t sk_groupby_rows(const struct sk_groupby *g); /* taken since it was made or cleared */
 uint64_t sk_groupby_groups(const struct sk_groupby *g);
-/* Keys, then aggregates; of a partial result one column of bytes each (of what keeps values a list). g's. */
+#define SK_STATE "state:"
+/* Keys, then aggregates; of a partial result one column of bytes each (of what keeps values a list), whose name is "state:" and the Arrow format of the values. g's. */
 const struct ArrowSchema *sk_groupby_schema(const struct sk_groupby *g, bool partial);
 /* The plan of a batch of that schema; g must stay as it is while the plan is used. The result is sorted by its keys, ascending, NaN and then null last; a partial
- * result is in the order in which groups were seen. */
+ * result is in the order in which groups were seen. Build makes it, measure_range plans `n` of its rows from row `from` on; measure: both, of all. */
+enum sk_result { SK_RESULT_SORTED, SK_RESULT_PARTIAL, SK_RESULT_AS_SEEN };
+sk_rc sk_groupby_build(struct sk_groupby *g, enum sk_result which, struct sk_err *err) SK_MUST_USE;
+sk_rc sk_groupby_measure_range(struct sk_groupby *g, uint64_t from, uint64_t n, struct sk_block_plan **plan, uint64_t *size,
+                               struct sk_err *err) SK_MUST_USE;
 sk_rc sk_groupby_measure(struct sk_groupby *g, bool partial, struct sk_block_plan **plan, uint64_t *size, struct sk_err *err) SK_MUST_USE;
 void sk_groupby_clear(struct sk_groupby *g);   /* as new */
 void sk_groupby_destroy(struct sk_groupby *g); /* NULL is fine */

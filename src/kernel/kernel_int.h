@@ -157,8 +157,8 @@ SK_INLINE uint64_t sk_key_word(const struct sk_key_col *c, enum sk_key_kind kind
 
 /* Sets kind, width and words by the format of values; false: they have no order. */
 bool sk_key_type(struct sk_key_col *c, const char *format);
-/* What a row of one number hashes to where it is NaN or null. All other hashes of one number are of one value each. */
-void sk_hash_odd(uint64_t out[2]);
+/* What a row of one whole number hashes to where it is null. All other hashes of one whole number are of one value each. */
+uint64_t sk_hash_null(void);
 
 /* Rows i of a and j of b from word w of key `first` on; all before is known to be equal. */
 int sk_keys_compare_from(const struct sk_keys *a, uint64_t i, const struct sk_keys *b, uint64_t j, uint32_t first, uint32_t w);

@@ -46,6 +46,7 @@ static PyObject *class_of(struct py_state *st, sk_rc rc) /* a new reference, or 
     PyObject *builtin = rc == SK_ENOMEM                      ? PyExc_MemoryError
                         : rc == SK_EINVAL || rc == SK_ENOENT ? PyExc_ValueError
                         : rc == SK_ENOSYS                    ? PyExc_NotImplementedError
+                        : rc == SK_ERANGE                    ? PyExc_OverflowError
                                                              : NULL;
     if (builtin) return Py_NewRef(builtin);
     const char *name = "RaySystemError";

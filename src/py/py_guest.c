@@ -298,7 +298,7 @@ static const struct py_field event_field[] = {
 static const struct py_fields event_fields = {"poll", SK_COUNT(event_field), 2, event_field};
 
 static sk_rc code_named(const char *name) {
-    for (sk_rc rc = SK_ENOMEM; rc >= SK_EOOM; rc--)
+    for (sk_rc rc = SK_ENOMEM; rc >= SK_ERANGE; rc--)
         if (name && strcmp(sk_rc_name(rc), name) == 0) return rc;
     return SK_EIO;
 }

@@ -76,7 +76,7 @@ struct py_state {
     pid_t forked_from; /* the worker or driver from which user code forked this process, or one that it comes from; 0: none */
     sem_t all_out;     /* posted by the last thread that leaves while closing */
     PyObject *module;
-    PyTypeObject *room_type, *own_type;
+    PyTypeObject *room_type, *own_type, *states_type;
     uint32_t n_rooms; /* living: while there is none no array is looked at */
     PyTypeObject *message_type, *graph_type;
     PyThread_type_lock turn; /* of the actor of this process; NULL: no graph's loop runs methods beside its calls */
@@ -306,10 +306,11 @@ int py_block_types(PyObject *module, struct py_state *st);
 PyObject *py_pack_decode(struct py_state *st, const struct sk_view *v, struct py_keep *k); /* its bytes, or those of a part of it */
 extern PyMethodDef py_block_methods[];
 
-/* ---- py_work.c, py_join.c */
+/* ---- py_work.c, py_join.c, py_states.c */
 int py_work_types(PyObject *module, struct py_state *st);
 int py_join_types(PyObject *module, struct py_state *st);
-extern PyMethodDef py_work_methods[], py_join_methods[];
+int py_states_types(PyObject *module, struct py_state *st);
+extern PyMethodDef py_work_methods[], py_join_methods[], py_states_methods[];
 
 extern PyMethodDef py_joblog_methods[];
 

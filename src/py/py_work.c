@@ -20,6 +20,7 @@ struct work {
     uint32_t n_buffers;
     SK_VEC(struct opened *) batches;
     const struct ArrowArray **list;
+    const struct ArrowSchema **schemas;
     struct sk_slice *slices;
     const uint32_t **parts; /* of each slice that is merged; what they point to is in `keep` */
     bool busy;
@@ -105,6 +106,7 @@ static void work_dealloc(PyObject *o) {
     for (uint32_t i = 0; i < w->n_buffers; i++) PyBuffer_Release(&w->buffers[i]);
     sk_free(w->buffers);
     sk_free(w->list);
+    sk_free(w->schemas);
     sk_free(w->slices);
     sk_free(w->parts);
     Py_XDECREF(w->keep);
@@ -160,7 +162,7 @@ static PyObject *work_next(PyObject *o) {
 
 struct given_what {
     const char *kind;
-    PyObject *keys;
+    PyObject *keys, *aggs;
     uint64_t seed, limit;
     uint32_t partitions;
     bool groups, one_block, sorted;
@@ -169,6 +171,7 @@ struct given_what {
 static const struct py_field what_field[] = {
     F("kind", TEXT, kind),
     F("keys", OBJECT, keys, .of = &PyList_Type),
+    F("aggs", OBJECT, aggs, .of = &PyList_Type),
     F("partitions", U32, partitions),
     F("groups", BOOL, groups),
     F("one_block", BOOL, one_block),
@@ -179,13 +182,36 @@ static const struct py_field what_field[] = {
 #undef F
 static const struct py_fields what_fields = {"exchange_what", SK_COUNT(what_field), 1, what_field};
 
+/* An aggregate from (kind, column, ignores nulls, NaN is null, ddof, q, k, quantiles as bytes of doubles, name, name of values); column -1: it counts rows. -1: exception. */
+static int agg_of(PyObject *row, struct sk_agg *a) {
+    const char *kind, *quantiles;
+    int column, ignore_nulls, nan_is_null;
+    Py_ssize_t n;
+    if (!PyTuple_Check(row)) {
+        PyErr_SetString(PyExc_TypeError, "an aggregate is a tuple");
+        return -1;
+    }
+    if (!PyArg_ParseTuple(row, "sippidIy#ss:aggregate", &kind, &column, &ignore_nulls, &nan_is_null, &a->ddof, &a->q, &a->k, &quantiles, &n,
+                          &a->name, &a->value_name))
+        return -1;
+    a->column = column < 0 ? SK_AGG_ROWS : (uint32_t)column;
+    a->ignore_nulls = ignore_nulls;
+    a->nan_is_null = nan_is_null;
+    if (!sk_agg_kind_find(kind, &a->kind)) PyErr_Format(PyExc_ValueError, "there is no aggregate %s", kind);
+    else if (a->kind == SK_AGG_APPROX_QUANTILES && n != (Py_ssize_t)(a->k * sizeof *a->qs))
+        PyErr_Format(PyExc_ValueError, "%zd bytes of %u quantiles", n, a->k);
+    a->qs = (const double *)(const void *)quantiles;
+    return PyErr_Occurred() ? -1 : 0;
+}
+
 static PyObject *m_what(PyObject *module, PyObject *args, PyObject *kw) {
     struct py_state *st = PyModule_GetState(module);
     struct given_what g;
     PY_ERR(err);
     if (py_fields_read(&what_fields, args, kw, &g) < 0) return NULL;
-    uint32_t n = g.keys ? (uint32_t)PyList_GET_SIZE(g.keys) : 0;
+    uint32_t n = g.keys ? (uint32_t)PyList_GET_SIZE(g.keys) : 0, n_aggs = g.aggs ? (uint32_t)PyList_GET_SIZE(g.aggs) : 0;
     struct sk_what_key *keys = sk_calloc(SK_TAG_PY, n * sizeof *keys);
+    struct sk_agg *aggs = sk_calloc(SK_TAG_PY, n_aggs * sizeof *aggs);
     struct sk_what w = {.n_partitions = g.partitions,
                         .groups = g.groups,
                         .one_block = g.one_block,
@@ -193,8 +219,12 @@ static PyObject *m_what(PyObject *module, PyObject *args, PyObject *kw) {
                         .seed = g.seed,
                         .limit = g.limit,
                         .n_keys = n,
-                        .keys = keys};
-    if (!keys) return PyErr_NoMemory();
+                        .keys = keys,
+                        .n_aggs = n_aggs,
+                        .aggs = aggs};
+    if (!keys || !aggs) PyErr_NoMemory();
+    for (uint32_t i = 0; i < n_aggs && !PyErr_Occurred(); i++)
+        if (agg_of(PyList_GET_ITEM(g.aggs, i), &aggs[i]) < 0) break;
     for (uint32_t i = 0; i < n && !PyErr_Occurred(); i++) {
         const char *name;
         int descending, nulls_first;
@@ -210,6 +240,7 @@ static PyObject *m_what(PyObject *module, PyObject *args, PyObject *kw) {
     PyObject *r = PyErr_Occurred() ? NULL : PyBytes_FromStringAndSize(NULL, (Py_ssize_t)sk_what_write(&w, NULL, 0));
     if (r) sk_what_write(&w, PyBytes_AS_STRING(r), (size_t)PyBytes_GET_SIZE(r));
     sk_free(keys);
+    sk_free(aggs);
     return r;
 }
 
@@ -281,10 +312,20 @@ static PyObject *m_cut(PyObject *module, PyObject *args) {
     return begun(st, o, rc, &err);
 }
 
+/* The schemas of all batches as a list for C, where it matters; false: no memory, or batches (given as blocks) that do not go together. */
+static bool schemas_of(struct work *w, bool given, bool *same) {
+    if (w->what->kind != SK_WHAT_AGGREGATE) return true;
+    w->schemas = sk_alloc(SK_TAG_PY, (w->batches.n + 1) * sizeof *w->schemas);
+    for (uint32_t i = 0; w->schemas && i < w->batches.n; i++) w->schemas[i] = w->batches.p[i]->schema;
+    if (!w->schemas) PyErr_NoMemory();
+    else *same = given || sk_work_aggregates(w->what, w->schemas, w->batches.n);
+    return w->schemas && *same;
+}
+
 /* slices: [(source, run, rows wanted)]. 1: fine, 0: of different schemas, -1: exception. */
 static int open_slices(struct py_state *st, struct work *w, PyObject *slices) {
     uint32_t n = (uint32_t)PyList_GET_SIZE(slices);
-    bool same = true;
+    bool same = true, given = false;
     w->slices = sk_calloc(SK_TAG_PY, (n + 1) * sizeof *w->slices);
     if (!w->slices) {
         PyErr_NoMemory();
@@ -300,15 +341,20 @@ static int open_slices(struct py_state *st, struct work *w, PyObject *slices) {
                 PyErr_SetString(PyExc_TypeError, "a slice is (blocks, run, whether its rows are wanted, its first partition)");
             return -1;
         }
+        given |= PyList_Check(from);
         if (open_slice(st, w, from, &same) < 0) return -1;
         w->slices[i] = (struct sk_slice){.n = w->batches.n - before, .run = run, .columns_only = !wanted, .partition = partition};
     }
+    if (!schemas_of(w, given, &same) && PyErr_Occurred()) return -1;
     return same;
 }
 
 /* The lists of batches of slices that open_slices has opened. */
 static void list_slices(struct work *w, uint32_t n) {
-    for (uint32_t i = 0, at = 0; i < n; at += w->slices[i++].n) w->slices[i].batches = w->list + at;
+    for (uint32_t i = 0, at = 0; i < n; at += w->slices[i++].n) {
+        w->slices[i].batches = w->list + at;
+        w->slices[i].schemas = w->schemas ? w->schemas + at : NULL;
+    }
 }
 
 /* rows: [(pack, lengths of its parts)] -> what open_slices takes; the lengths are kept. */

@@ -121,11 +121,11 @@ out:
 /* ---- merged runs ---- */
 
 /* How many rows of a batch of run `run` are before bound b. */
-static uint64_t before(const struct reduce *w, const struct sk_keys *keys, uint32_t run, const struct sk_keys *bounds, uint32_t b,
-                       bool upper) {
-    const struct ArrowArray *runs = w->in.bounds->children[w->what->n_keys];
-    uint64_t lo = 0, hi = sk_keys_rows(keys), of = ((const uint64_t *)runs->buffers[1])[runs->offset + w->in.bounds->offset + b];
-    bool ties = w->what->groups ? false : upper ? run <= of : run < of; /* equal ones are before it. Of its own run the cut is at a page */
+static uint64_t before(const struct sk_what *what, const struct sk_reduce_input *in, const struct sk_keys *keys, uint32_t run,
+                       const struct sk_keys *bounds, uint32_t b, bool upper) {
+    const struct ArrowArray *runs = in->bounds->children[what->n_keys];
+    uint64_t lo = 0, hi = sk_keys_rows(keys), of = ((const uint64_t *)runs->buffers[1])[runs->offset + in->bounds->offset + b];
+    bool ties = what->groups ? false : upper ? run <= of : run < of; /* equal ones are before it. Of its own run the cut is at a page */
     while (lo < hi) {
         uint64_t mid = lo + (hi - lo) / 2;
         int r = sk_keys_compare(keys, mid, bounds, b);
@@ -135,27 +135,23 @@ static uint64_t before(const struct reduce *w, const struct sk_keys *keys, uint3
     return lo;
 }
 
-/* Leaves out rows of other partitions, which the first and last pages of a run may have. */
-static void trim(struct reduce *w, const struct sk_keys *bounds) {
-    uint32_t at = 0;
-    for (uint32_t s = 0; s < w->in.n_slices; at += w->in.slices[s++].n) {
-        uint32_t n = w->in.slices[s].n, run = w->in.slices[s].run, last = at + n - 1;
-        if (!n) continue;
-        if (w->in.first) w->ranges[at].from = before(w, w->keys[at], run, bounds, w->in.first - 1, false);
-        if (w->in.end < w->in.n) w->ranges[last].to = before(w, w->keys[last], run, bounds, w->in.end - 1, true);
-        w->ranges[last].to = SK_MAX(w->ranges[last].to, w->ranges[last].from);
-    }
-}
-
-static sk_rc trim_by_bounds(struct reduce *w, struct sk_err *err) {
+sk_rc sk_reduce_trim(const struct sk_what *what, const struct sk_reduce_input *in, struct sk_keys *const *keys, struct sk_range *ranges,
+                     struct sk_err *err) {
     struct sk_keys *bounds;
-    uint32_t n_keys = w->what->n_keys;
-    if (w->in.bounds->n_children != (int64_t)n_keys + 1 || w->in.bounds->length + 1 < (int64_t)w->in.end)
-        return SK_ERR(err, SK_EINVAL, "bounds of %lld columns and %lld rows for partition %u", (long long)w->in.bounds->n_children,
-                      (long long)w->in.bounds->length, w->in.first);
-    SK_TRY(sk_what_first_keys(w->what, n_keys, w->in.bounds_schema, w->in.bounds, &bounds, err));
-    sk_rc rc = w->n_batches ? sk_keys_match(w->keys[0], bounds, err) : SK_OK;
-    if (rc == SK_OK) trim(w, bounds);
+    uint32_t n_keys = what->n_keys;
+    sk_rc rc = SK_OK;
+    if (in->bounds->n_children != (int64_t)n_keys + 1 || in->bounds->length + 1 < (int64_t)in->end)
+        return SK_ERR(err, SK_EINVAL, "bounds of %lld columns and %lld rows for partition %u", (long long)in->bounds->n_children,
+                      (long long)in->bounds->length, in->first);
+    SK_TRY(sk_what_first_keys(what, n_keys, in->bounds_schema, in->bounds, &bounds, err));
+    for (uint32_t s = 0, at = 0; rc == SK_OK && s < in->n_slices; at += in->slices[s++].n) {
+        uint32_t n = in->slices[s].n, run = in->slices[s].run, last = at + n - 1;
+        if (!n) continue;
+        rc = sk_keys_match(keys[at], bounds, err);
+        if (rc == SK_OK && in->first) ranges[at].from = before(what, in, keys[at], run, bounds, in->first - 1, false);
+        if (rc == SK_OK && in->end < in->n) ranges[last].to = before(what, in, keys[last], run, bounds, in->end - 1, true);
+        ranges[last].to = SK_MAX(ranges[last].to, ranges[last].from);
+    }
     sk_keys_destroy(bounds);
     return rc;
 }
@@ -174,7 +170,7 @@ sk_rc sk_merging_create(const struct sk_what *what, const struct sk_reduce_input
     sk_rc rc = SK_OK;
     SK_TRY(begin(what, in, &w, err));
     for (uint32_t b = 0; b < w->n_batches; b++) SK_GO(sk_what_keys(what, in->schema, w->list[b], &w->keys[b], err));
-    if (in->bounds) SK_GO(trim_by_bounds(w, err));
+    if (in->bounds) SK_GO(sk_reduce_trim(what, in, w->keys, w->ranges, err));
     SK_GO(size_up(w, err));
     if (w->n_batches) SK_GO(begin_merge(w, err));
 out:

@@ -2,7 +2,7 @@
 #include "base/wire.h"
 #include "shuffle/work_int.h"
 
-#define VERSION 1u
+#define VERSION 2u
 
 /* The rows of each part in the order of the keys: all rows in their order are dealt out to the parts that they have. */
 static sk_rc sort_parts(const struct sk_keys *keys, struct sk_parts *parts, struct sk_err *err) {
@@ -84,11 +84,19 @@ static sk_rc as_they_come(const struct sk_what *what SK_UNUSED, const struct sk_
     return SK_OK;
 }
 
+static sk_rc all_to_one(const struct sk_what *what SK_UNUSED, const struct sk_map_input *in, struct sk_parts *parts,
+                        struct sk_err *err SK_UNUSED) {
+    for (int64_t i = 0; i < in->array->length; i++) parts->index[i] = (uint32_t)i;
+    for (uint32_t p = 0; p < parts->n; p++) parts->start[p + 1] = (uint64_t)in->array->length;
+    return SK_OK;
+}
+
 static const struct sk_what_class classes[SK_WHAT_KINDS] = {
-    [SK_WHAT_SORT] = {.name = "sort", .needs_keys = true},
+    [SK_WHAT_SORT] = {.name = "sort", .needs_keys = true, .runs = true},
     [SK_WHAT_RANDOM] = {.name = "random", .tells_partitions = true, .partition = by_chance, .order = in_random_order},
     [SK_WHAT_HASH] = {.name = "hash", .needs_keys = true, .partition = by_hash, .order = as_they_come},
     [SK_WHAT_EVEN] = {.name = "even", .partition = evenly, .order = as_they_come},
+    [SK_WHAT_AGGREGATE] = {.name = "aggregate", .runs = true, .partition = all_to_one, .reduce = sk_aggregating_create},
 };
 
 const struct sk_what_class *sk_what_class_of(enum sk_what_kind kind) { return &classes[kind]; }
@@ -104,6 +112,66 @@ sk_rc sk_what_kind_find(const char *name, enum sk_what_kind *out, struct sk_err 
 
 /* ---- wire ---- */
 
+static bool has_quantiles(const struct sk_agg *a) { return a->kind == SK_AGG_APPROX_QUANTILES; }
+
+static void write_agg(struct sk_wr *o, const struct sk_agg *a) {
+    uint64_t bits;
+    sk_wr_u32(o, a->kind);
+    sk_wr_u32(o, a->column);
+    sk_wr_u32(o, (a->ignore_nulls ? 1u : 0) | (a->nan_is_null ? 2u : 0));
+    sk_wr_u32(o, (uint32_t)a->ddof);
+    sk_wr_u32(o, a->k);
+    memcpy(&bits, &a->q, 8);
+    sk_wr_u64(o, bits);
+    for (uint32_t i = 0; has_quantiles(a) && i < a->k; i++) {
+        memcpy(&bits, &a->qs[i], 8);
+        sk_wr_u64(o, bits);
+    }
+    sk_wr_str(o, a->name);
+    sk_wr_str(o, a->value_name);
+}
+
+static char *text_of(struct sk_bytes b) {
+    char *copy = sk_alloc(SK_TAG_KERNEL, b.n + 1);
+    if (!copy) return NULL;
+    memcpy(copy, b.p, b.n);
+    copy[b.n] = 0;
+    return copy;
+}
+
+/* false: no memory, or damaged. */
+static bool read_agg(struct sk_rd *r, struct sk_agg *a) {
+    uint64_t bits;
+    a->kind = (enum sk_agg_kind)sk_rd_u32(r);
+    a->column = sk_rd_u32(r);
+    uint32_t flags = sk_rd_u32(r);
+    a->ignore_nulls = flags & 1;
+    a->nan_is_null = flags & 2;
+    a->ddof = (int32_t)sk_rd_u32(r);
+    a->k = sk_rd_u32(r);
+    bits = sk_rd_u64(r);
+    memcpy(&a->q, &bits, 8);
+    if (!sk_rd_ok(r) || a->kind > SK_AGG_TOP_K || (has_quantiles(a) && a->k > r->n)) return false;
+    double *qs = has_quantiles(a) ? sk_alloc(SK_TAG_KERNEL, (a->k + 1) * sizeof *qs) : NULL;
+    a->qs = qs;
+    for (uint32_t i = 0; qs && i < a->k; i++) {
+        bits = sk_rd_u64(r);
+        memcpy(&qs[i], &bits, 8);
+    }
+    a->name = text_of(sk_rd_bytes(r));
+    a->value_name = text_of(sk_rd_bytes(r));
+    return a->name && a->value_name && (qs || !has_quantiles(a)) && sk_rd_ok(r);
+}
+
+static sk_rc read_aggs(struct sk_rd *r, struct sk_what *w, struct sk_err *err) {
+    uint32_t n = sk_rd_u32(r);
+    if (!sk_rd_ok(r) || n > r->n) return SK_ERR(err, SK_EINVAL, "what an exchange does: damaged");
+    w->aggs = sk_calloc(SK_TAG_KERNEL, n * sizeof *w->aggs);
+    for (bool ok = w->aggs != NULL; ok && w->n_aggs < n;) ok = read_agg(r, &w->aggs[w->n_aggs++]);
+    if (!sk_rd_ok(r)) return SK_ERR(err, SK_EINVAL, "what an exchange does: damaged");
+    return w->aggs && w->n_aggs == n ? SK_OK : SK_ERR(err, SK_ENOMEM, "no memory for %u aggregates", n);
+}
+
 size_t sk_what_write(const struct sk_what *w, void *buf, size_t cap) {
     struct sk_wr o = sk_wr_init(buf, cap);
     sk_wr_u32(&o, VERSION);
@@ -117,6 +185,8 @@ size_t sk_what_write(const struct sk_what *w, void *buf, size_t cap) {
         sk_wr_str(&o, w->keys[i].name);
         sk_wr_u32(&o, (w->keys[i].descending ? 1u : 0) | (w->keys[i].nulls_first ? 2u : 0));
     }
+    sk_wr_u32(&o, w->n_aggs);
+    for (uint32_t i = 0; i < w->n_aggs; i++) write_agg(&o, &w->aggs[i]);
     return o.n;
 }
 
@@ -124,6 +194,12 @@ void sk_what_destroy(struct sk_what *w) {
     if (!w) return;
     for (uint32_t i = 0; i < w->n_keys; i++) sk_free(w->keys[i].name);
     sk_free(w->keys);
+    for (uint32_t i = 0; i < w->n_aggs; i++) {
+        sk_free((void *)(uintptr_t)w->aggs[i].name);
+        sk_free((void *)(uintptr_t)w->aggs[i].value_name);
+        sk_free((void *)(uintptr_t)w->aggs[i].qs);
+    }
+    sk_free(w->aggs);
     sk_free(w);
 }
 
@@ -134,10 +210,8 @@ static sk_rc read_keys(struct sk_rd *r, struct sk_what *w, struct sk_err *err) {
     for (; w->keys && w->n_keys < n; w->n_keys++) {
         struct sk_bytes name = sk_rd_bytes(r);
         uint32_t flags = sk_rd_u32(r);
-        char *copy = sk_alloc(SK_TAG_KERNEL, name.n + 1);
+        char *copy = text_of(name);
         if (!copy) break;
-        memcpy(copy, name.p, name.n);
-        copy[name.n] = 0;
         w->keys[w->n_keys] = (struct sk_what_key){copy, flags & 1, flags & 2};
     }
     return w->keys && w->n_keys == n ? SK_OK : SK_ERR(err, SK_ENOMEM, "no memory for %u keys", n);
@@ -156,10 +230,12 @@ sk_rc sk_what_read(struct sk_bytes wire, struct sk_what **out, struct sk_err *er
     w->seed = sk_rd_u64(&r);
     w->limit = sk_rd_u64(&r);
     sk_rc rc = read_keys(&r, w, err);
+    if (rc == SK_OK) rc = read_aggs(&r, w, err);
     if (rc == SK_OK && (!sk_rd_ok(&r) || version != VERSION || kind >= SK_WHAT_KINDS))
         rc = SK_ERR(err, SK_EINVAL, "what an exchange does: damaged, or written by another version");
     if (rc == SK_OK && classes[kind].needs_keys && !w->n_keys)
         rc = SK_ERR(err, SK_EINVAL, "an exchange by %s: no key columns", classes[kind].name);
+    if (rc == SK_OK && kind == SK_WHAT_AGGREGATE && !w->n_aggs) rc = SK_ERR(err, SK_EINVAL, "an exchange by aggregate: no aggregates");
     if (rc == SK_OK && classes[kind].partition && !w->n_partitions)
         rc = SK_ERR(err, SK_EINVAL, "an exchange by %s: no partitions", classes[kind].name);
     w->kind = (enum sk_what_kind)kind;

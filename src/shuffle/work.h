@@ -31,6 +31,7 @@ enum sk_what_kind {
     SK_WHAT_RANDOM, /* each row to a partition by chance, each partition in a random order */
     SK_WHAT_HASH,   /* equal keys to one partition, in the order of their maps */
     SK_WHAT_EVEN,   /* the rows of each map in n neighbouring pieces of as many rows */
+    SK_WHAT_AGGREGATE, /* runs of rows, or of states that were made of rows, become a row a group, in the order of the keys; without keys one partition has all */
     SK_WHAT_KINDS
 };
 
@@ -49,11 +50,14 @@ struct sk_what {
     uint64_t limit;        /* SORT: only the first so many rows are wanted; 0: all */
     uint32_t n_keys;
     struct sk_what_key *keys;
+    uint32_t n_aggs;     /* AGGREGATE */
+    struct sk_agg *aggs; /* column: of the batches of rows, whose first columns are the keys; what it points to is its own */
 };
-/* By its name in the table of what.c: "sort", "random", "hash", "even". SK_EINVAL. */
+/* By its name in the table of what.c: "sort", "random", "hash", "even", "aggregate". SK_EINVAL. */
 sk_rc sk_what_kind_find(const char *name, enum sk_what_kind *out, struct sk_err *err) SK_MUST_USE;
-/* Wire (base/wire.h): u32 version (1), u32 kind, u32 partitions, u32 flags (1: groups, 2: one block, 4: sorted), u64 seed, u64 limit, u32 keys, then of each: bytes
- * name, u32 flags (1: descending, 2: nulls first). Returns the length needed; writes nothing where it is more than cap. */
+/* Wire (base/wire.h): u32 version (2), u32 kind, u32 partitions, u32 flags (1: groups, 2: one block, 4: sorted), u64 seed, u64 limit, u32 keys, then of each: bytes
+ * name, u32 flags (1: descending, 2: nulls first); u32 aggregates, of each: u32 kind, column, flags (1: ignore nulls, 2: NaN is null), ddof, k, u64 q and of quantiles k
+ * more (bits of doubles), bytes name, bytes name of values. Returns the length needed; writes nothing where it is more than cap. */
 size_t sk_what_write(const struct sk_what *w, void *buf, size_t cap);
 /* SK_EINVAL: not of this version, or damaged. */
 sk_rc sk_what_read(struct sk_bytes wire, struct sk_what **out, struct sk_err *err) SK_MUST_USE;
@@ -115,6 +119,7 @@ sk_rc sk_work_map(const struct sk_what *what, const struct sk_map_input *in, str
 
 struct sk_slice { /* batches of one map or run, in order; outlives the work and its values */
     const struct ArrowArray *const *batches;
+    const struct ArrowSchema *const *schemas; /* AGGREGATE: of each batch; else unused */
     uint32_t n;
     bool columns_only;  /* its rows, if it has any, are not wanted */
     uint32_t run;       /* of runs: its number, as the cut task had it */
@@ -145,7 +150,24 @@ struct sk_reduce_input {
     const struct ArrowSchema *bounds_schema; /* of a sort that was cut: the BOUNDS; else NULL */
     const struct ArrowArray *bounds;
 };
+/* AGGREGATE: whether batches of these schemas can be reduced as they are. Else keys and values have to be cast to one type each first; of states only what keeps values. Then
+ * the first batch of rows (it may be empty) has the types of all. */
+bool sk_work_aggregates(const struct sk_what *what, const struct ArrowSchema *const *schemas, uint32_t n);
 /* BLOCKs with the rows of these partitions. Where there is no row: one empty block, which keeps the schema. */
 sk_rc sk_work_reduce(const struct sk_what *what, const struct sk_reduce_input *in, struct sk_work **out, struct sk_err *err) SK_MUST_USE;
+
+/* ---- states: what a map of AGGREGATE makes of rows, where that is fewer; they go through sk_work_map as rows do ---- */
+
+struct sk_states;
+/* For batches of rows or of states like this one, whose schema outlives it. all: it takes all rows. SK_EINVAL: an aggregate cannot be of its column. */
+sk_rc sk_states_create(const struct sk_what *what, const struct ArrowSchema *schema, bool all, struct sk_states **out,
+                       struct sk_err *err) SK_MUST_USE;
+/* Takes the first *taken rows of the batch (states: all; keys and what keeps values are of the types that it was made for); the others, and all batches from now on, are to be sent as they are: states of them would hardly be fewer (kernel.h). */
+sk_rc sk_states_add(struct sk_states *s, const struct ArrowSchema *schema, const struct ArrowArray *batch, uint64_t *taken,
+                    struct sk_err *err) SK_MUST_USE;
+/* The plan of all states as a batch; s must stay as it is while the plan is used. */
+sk_rc sk_states_measure(struct sk_states *s, struct sk_block_plan **plan, uint64_t *size, struct sk_err *err) SK_MUST_USE;
+uint64_t sk_states_rows(const struct sk_states *s); /* taken */
+void sk_states_destroy(struct sk_states *s);        /* NULL is fine */
 
 #endif

@@ -12,12 +12,14 @@ struct sk_work { /* the head of each kind of work */
 
 struct sk_what_class { /* a row of the table in what.c; NULL: as runs (SORT) */
     const char *name;
-    bool needs_keys;
+    bool needs_keys, runs; /* runs: its maps make sorted runs, if there are keys and no bounds */
     bool tells_partitions; /* its reduces must know which partition a batch is of: empty ones are blocks, too */
     /* Where each row of a batch goes. */
     sk_rc (*partition)(const struct sk_what *what, const struct sk_map_input *in, struct sk_parts *parts, struct sk_err *err);
     /* The order of a reduce's rows. */
     sk_rc (*order)(const struct sk_what *what, const struct sk_reduce_input *in, struct sk_place *places, uint64_t n, struct sk_err *err);
+    /* A reduce of its own. */
+    sk_rc (*reduce)(const struct sk_what *what, const struct sk_reduce_input *in, struct sk_work **out, struct sk_err *err);
 };
 const struct sk_what_class *sk_what_class_of(enum sk_what_kind kind);
 
@@ -47,12 +49,19 @@ struct sk_frame { /* rows of the key columns of some batches, with numbers besid
 };
 sk_rc sk_frame_value(const struct sk_frame *of, enum sk_value_kind kind, struct sk_value **out, struct sk_err *err) SK_MUST_USE;
 
+/* Which rows of its batches, in the order of the slices, are of the partitions of a reduce: leaves out those of others that the first and last pages of a run have. keys: of
+ * each batch; ranges: all of its rows, before. */
+sk_rc sk_reduce_trim(const struct sk_what *what, const struct sk_reduce_input *in, struct sk_keys *const *keys, struct sk_range *ranges,
+                     struct sk_err *err) SK_MUST_USE;
+
 /* The kinds of work that sk_work_map and sk_work_reduce choose from. */
 sk_rc sk_run_create(const struct sk_what *what, const struct sk_map_input *in, struct sk_work **out, struct sk_err *err) SK_MUST_USE;
 sk_rc sk_run_merge_create(const struct sk_what *what, const struct sk_merge_input *in, struct sk_work **out,
                           struct sk_err *err) SK_MUST_USE;
 sk_rc sk_parts_create(const struct sk_what *what, const struct sk_map_input *in, struct sk_work **out, struct sk_err *err) SK_MUST_USE;
 sk_rc sk_merging_create(const struct sk_what *what, const struct sk_reduce_input *in, struct sk_work **out, struct sk_err *err) SK_MUST_USE;
+sk_rc sk_aggregating_create(const struct sk_what *what, const struct sk_reduce_input *in, struct sk_work **out,
+                            struct sk_err *err) SK_MUST_USE;
 sk_rc sk_putting_create(const struct sk_what *what, const struct sk_reduce_input *in, struct sk_work **out, struct sk_err *err) SK_MUST_USE;
 
 #endif

@@ -1,7 +1,7 @@
 """Aggregates that users name and write: Count, Sum, ..., AggregateFn and AggregateFnV2, over all rows (ds.aggregate) or by group (ds.groupby(...).aggregate).
 
 Over all rows each task makes one state of its blocks (aggregate_block), the driver combines states in the order of the data and finalizes: the same blocks give the
-same result on every run. By group: by_group.py. What is missing, null and NaN, is skipped with ignore_nulls, else one makes the result null.
+same result on every run. By group: in_kernel.py, and by_group.py where one is the user's. What is missing, null and NaN, is skipped with ignore_nulls, else one makes the result null.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class GroupedData:
         """
         ds, params = self._dataset, self._params(aggs)
         label = params.pop("label")
-        if self._keys:
+        if self._keys or _lazy.in_kernel.takes(aggs, params["names"]):
             node = Node("group_aggregate", label, params, (ds._node,))
         else:
             states = Node("group_partial", label, params, (ds._node,), **as_input(ds._node))

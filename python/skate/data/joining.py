@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from skate import _skate
-from skate.data.by_group import key_columns
+from skate.data.group_keys import key_columns
 from skate.data.joins import LEFT, RIGHT, Join, check_types, columns, kernel_kind, schema_of
 from skate.data.values.unify import cast_batch, promoted, unify
 

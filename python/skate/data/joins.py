@@ -133,7 +133,7 @@ def check_types(join: Join, types: tuple[Sequence[Any], Sequence[Any]]) -> None:
     """ValueError where a key has no order, TypeError where the two sides' keys cannot be compared. types: of the keys of both sides."""
     for side, at in ((LEFT, "left"), (RIGHT, "right")):
         for name, t in zip(join.on[side], types[side], strict=True):
-            if not _lazy.by_group.orderable(t):
+            if not _lazy.group_keys.orderable(t):
                 raise ValueError(f"join: column {name!r} of type {t} on the {at} side cannot be a key: its values have no order")
     for a, b, s, t in zip(*join.on, *types, strict=True):
         if s != t and promoted(s, t) is None:

@@ -48,7 +48,7 @@ class Keyed:
             self._check_columns(list(keys), what)  # type: ignore[attr-defined]
         known = self._facts.schema() if self._facts.schema is not None else None
         for k in keys:
-            if known is not None and k in known.names and not _lazy.by_group.orderable(t := known.field(k).type):
+            if known is not None and k in known.names and not _lazy.group_keys.orderable(t := known.field(k).type):
                 raise ValueError(f"{what}: column {k!r} of type {t} cannot be a key: its values have no order")
         return list(keys)
 

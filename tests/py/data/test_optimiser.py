@@ -4,6 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import skate.data as sd
+from skate.data import aggregate as ag
 from skate.data.aggregate import Count
 from skate.data.expressions import col, lit, monotonically_increasing_id
 from skate.data.plan import optimise
@@ -98,6 +99,21 @@ def test_dictionary_encoding_is_for_one_task_alone(folder, monkeypatch, tmp_path
     assert rules(read, min_rows_per_file=1000) is None
     without(monkeypatch, "fusion")
     assert rules(read) is None
+
+
+def test_dictionary_encoding_up_to_groups(folder, monkeypatch, capsys):
+    """Strings are looked up as numbers in the task that reads them, and come out of it as strings."""
+    read = sd.read_parquet(folder)
+    said = "dictionary encoding: strings of few values stay numbers into a dictionary from ReadParquet to Aggregate"
+    ds = read.map_batches(lambda b: {**b, "z": b["x"] * 2}).filter(expr="z > 10").groupby("s").aggregate(ag.Count(), ag.Max("x"), ag.Min("s"))
+    own = ag.AggregateFn(init=lambda k: 0, accumulate_row=lambda a, r: a + 1, merge=lambda a, b: a + b, name="own")
+    assert said in physical(ds, capsys) and said not in physical(read.groupby("s").aggregate(own), capsys)
+    assert said not in physical(read.union(read.groupby("s").count()), capsys), "others take what is read"
+    rows = ds.take_all()
+    assert rows and ds.schema().base_schema.field("s").type == pa.string()
+    for rule in ("fusion", "dictionary encoding"):
+        without(monkeypatch, rule)
+        assert said not in physical(ds, capsys) and ds.take_all() == rows
 
 
 def test_the_plan_of_a_write(folder, capsys):

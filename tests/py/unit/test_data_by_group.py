@@ -1,4 +1,4 @@
-"""Aggregates by group over states (data/by_group.py), in one process: against plain Python over the rows of each group, however rows are cut into batches."""
+"""Aggregates by group (data/in_kernel.py, by_group.py), over exchanges in one process: against plain Python over the rows of each group, however rows are cut into batches."""
 
 import datetime
 import decimal
@@ -8,11 +8,14 @@ import statistics
 import numpy as np
 import pyarrow as pa
 import pytest
+from exchanges import exchanged
 from hypothesis import given
 from hypothesis import strategies as st
 from rounds import examples
 from skate.data import aggregate as ag
-from skate.data.by_group import Aggregates, Groups, orderable
+from skate.data.by_group import Groups
+from skate.data.group_keys import orderable
+from skate.data.op import aggregate_map
 from skate.data.values.to_arrow import from_objects
 from skate.data.values.types import python_objects
 
@@ -40,20 +43,10 @@ def by_hand(keys, rows):
     return [(tuple(rs[0][k] for k in keys), rs) for _, rs in sorted(out.items(), key=lambda e: in_order(e[1][0][k] for k in keys))]
 
 
-def aggregated(keys, aggs, batches, groups_of_states=1):
-    """As an exchange would: states of each batch, those of several together, all sorted by key, in the end the results."""
-    names = ag.names_of(keys, aggs)
-    of = Aggregates(keys, aggs, names, len(keys) == 1, "Aggregate")
-    states = [of.combined([of.partial(b)]) for b in batches if b.num_rows]
-    if not states:
-        return []
-    while len(states) > groups_of_states:  # what was merged once is merged again
-        states = [of.combined(states[i : i + 2]) for i in range(0, len(states), 2)]
-    rb = of.combined(states)
-    if keys:
-        key = list(zip(*(rb.column(k).to_pylist() for k in of.key_names), strict=True))
-        rb = rb.take(pa.array(sorted(range(rb.num_rows), key=lambda i: in_order(key[i]))))
-    return of.results(of.combined([rb])).to_pylist()
+def aggregated(keys, aggs, batches, n=1):
+    """The results of an exchange with a task a batch and n partitions."""
+    params = {"by": keys, "fns": aggs, "names": ag.names_of(keys, aggs), "one_key": len(keys) == 1, "n": 0}
+    return [row for rb in exchanged("group_aggregate", params, [[[b] for b in batches]], n) for row in rb.to_pylist()]
 
 
 def batch(rows, types):
@@ -277,7 +270,7 @@ def test_a_list_is_no_key_and_text_has_no_sum():
     with pytest.raises(ValueError, match=r"column 'l' of type list<.*> cannot be a key"):
         aggregated(["l"], [ag.Count()], [rb])
     for fn in (ag.Sum, ag.Mean, ag.Std, ag.Quantile, ag.AbsMax, ag.ZeroPercentage):
-        with pytest.raises(TypeError, match=r"Aggregate: .*\(t\) over column 't' of type string is not possible"):
+        with pytest.raises(TypeError, match=r"Aggregate.*: .*\(t\) over column 't' of type string is not possible"):
             aggregated([], [fn("t")], [rb])
     with pytest.raises(TypeError, match="over column 'l' of type list"):
         aggregated([], [ag.Min("l")], [rb])
@@ -296,12 +289,12 @@ def test_sums_are_exact_or_an_error():
 
 
 def test_blocks_of_several_types():
-    parts = [pa.array([1, 2, None]), pa.array([0.5, None, None]), pa.nulls(3), pa.array([True, None, None]), pa.array([2**62, 2**62, None])]
+    parts = [pa.array([1, 2, None]), pa.array([0.5, None, None]), pa.nulls(3), pa.array([2**62, 2**62, None])]
     rbs = [pa.RecordBatch.from_arrays([pa.array([1, 2, 3]), c], names=["k", "v"]) for c in parts]
     aggs = [ag.Sum("v"), ag.Mean("v"), ag.Count("v", ignore_nulls=True)]
     for width in (1, 2, 5):
         assert aggregated(["k"], aggs, rbs, width) == [
-            {"k": 1, "sum(v)": 2.0**62, "mean(v)": 2.0**60, "count(v)": 4},
+            {"k": 1, "sum(v)": 2.0**62, "mean(v)": 2.0**62 / 3, "count(v)": 3},
             {"k": 2, "sum(v)": 2.0**62, "mean(v)": 2.0**61, "count(v)": 2},
             {"k": 3, "sum(v)": None, "mean(v)": None, "count(v)": 0},
         ]
@@ -309,6 +302,31 @@ def test_blocks_of_several_types():
     assert aggregated([], [ag.Sum("v"), ag.Mean("v")], money) == [{"sum(v)": D("3.50"), "mean(v)": 3.5 / 3}]
     mixed = [pa.record_batch({"v": c}) for c in (pa.array([1, 2]), pa.array([0.5]))]
     assert aggregated([], [ag.Min("v"), ag.Max("v"), ag.AsList("v")], mixed) == [{"min(v)": 0.5, "max(v)": 2.0, "list(v)": [1.0, 2.0, 0.5]}]
+
+
+def test_a_task_whose_batches_have_several_types_keeps_the_order_of_values(monkeypatch):
+    """Each is aggregated in its own type, one behind the other."""
+    monkeypatch.setattr(aggregate_map, "STEP", 1)
+    parts = [
+        pa.record_batch({"k": [1] * len(v), "v": pa.array(v, t)})
+        for v, t in (([2, 1], pa.int64()), ([0.5], pa.float64()), ([3, 1], pa.int8()))
+    ]
+    params = {"by": ["k"], "fns": [ag.AsList("v"), ag.Unique("v"), ag.Sum("v")], "names": ["l", "u", "s"], "one_key": True, "n": 0}
+    (got,) = [row for rb in exchanged("group_aggregate", params, [[parts]], 1) for row in rb.to_pylist()]
+    assert got == {"k": 1, "l": [2.0, 1.0, 0.5, 3.0, 1.0], "u": [2.0, 1.0, 0.5, 3.0], "s": 7.5}
+
+
+def test_many_keys_go_as_rows_and_few_as_states():
+    """Both meet in the reduces, whichever a task sends."""
+    n = 70_000
+    many = pa.record_batch({"k": pa.array(range(n)), "v": pa.array(range(n))})
+    few = pa.record_batch({"k": pa.array([i % 5 for i in range(n)]), "v": pa.array([1] * n)})
+    params = {"by": ["k"], "fns": [ag.Sum("v"), ag.Count(), ag.Max("v")], "names": ["s", "n", "m"], "one_key": True, "n": 0}
+    found = list(exchanged("group_aggregate", params, [[[many], [few], [many.slice(0, 10)]]], 3))
+    got = pa.Table.from_batches(found).to_pydict()
+    assert got["k"] == list(range(n))
+    assert got["s"] == [i + (n // 5 if i < 5 else 0) + (i if i < 10 else 0) for i in range(n)]
+    assert got["n"] == [1 + (n // 5 if i < 5 else 0) + (i < 10) for i in range(n)] and got["m"] == [max(i, i < 5) for i in range(n)]
 
 
 def test_names():
@@ -332,8 +350,8 @@ def test_lists_inside_of_lists():
         {"k": 1, "list(l)": [[1, 2], None, [2, 2]], "u": [1, 2, None], "v": [1, 2]},
         {"k": 2, "list(l)": [[3]], "u": [3], "v": [3]},
     ]
-    (one,) = aggregated([], [ag.Unique("l", encode_lists=ag.Unique.ListEncodingMode.HASH, alias_name="h")], [rb])
-    assert len(one["h"]) == 4
+    got = aggregated(["k"], [ag.Unique("l", encode_lists=ag.Unique.ListEncodingMode.HASH, alias_name="h")], [rb])
+    assert [len(g["h"]) for g in got] == [3, 1]
 
 
 def test_columns_of_arrays_and_objects_are_listed():

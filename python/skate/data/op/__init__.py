@@ -36,10 +36,11 @@ class Phase(NamedTuple):
 
 
 class Phases(NamedTuple):
-    """What an operator that moves rows between blocks becomes. maps: one for each of its inputs."""
+    """What an operator that moves rows between blocks becomes. maps: one for each of its inputs. merges: whether packs of several maps may be merged between."""
 
     maps: tuple[Phase, ...]
     reduce: Phase
+    merges: bool = True
 
 
 ALL = Columns(needs=None)
@@ -112,6 +113,10 @@ class Operator:
 
     def encoded(self, params: Params) -> bool:
         """Whether strings may come to it and leave it dictionary-encoded (values/encoded_text.py)."""
+        return False
+
+    def decodes(self, params: Params) -> bool:
+        """Whether strings may come dictionary-encoded to it, in the task that reads them, and never leave it so."""
         return False
 
     def phases(self, params: Params) -> Phases:

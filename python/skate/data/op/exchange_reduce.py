@@ -24,11 +24,15 @@ class ExchangeReduce(Operator):
             yield from cut(params["what"], [part.blocks for part in x.parts], x.n)
             return
         stops, left = params["last"] and task.cap >= 0, task.cap  # what is fused behind it may drop rows
-        for out in reduced(params, x, task.target):
+        for out in self.reduced(params, x, task.target):
             yield out if params["last"] else out.batch()
             left -= out.num_rows
             if stops and left <= 0:
                 return
+
+    def reduced(self, params: Params, x: Any, target: int) -> Any:
+        """The BlockOuts of a reduce."""
+        return reduced(params, x, target)
 
 
 def cut(what: bytes, samples: list[Any], n: int) -> Any:
@@ -44,8 +48,7 @@ def cut(what: bytes, samples: list[Any], n: int) -> Any:
 def reduced(params: Params, x: Any, target: int) -> Any:
     """The BlockOuts of a reduce."""
     slices = [(part.blocks, part.run, part.rows > 0, part.row) for part in x.parts]
-    same = x.bounds is None or not slices or _types_fit(params["keys"], x)
-    work = _skate.exchange_reduce(params["what"], slices, x.first, x.end, x.n, target, x.bounds) if same else None
+    work = _skate.exchange_reduce(params["what"], slices, x.first, x.end, x.n, target, x.bounds) if types_fit(params["keys"], x) else None
     if work is None:
         slices = [
             (batches, part.run, part.rows > 0, part.row) for batches, part in zip(in_one_schema(params["keys"], x), x.parts, strict=True)
@@ -54,8 +57,10 @@ def reduced(params: Params, x: Any, target: int) -> Any:
     return work
 
 
-def _types_fit(keys: list[str], x: Any) -> bool:
+def types_fit(keys: list[str], x: Any) -> bool:
     """Whether the keys of the first slice are of the types that the bounds have."""
+    if x.bounds is None or not x.parts:
+        return True
     schema = _skate.blocks(x.parts[0].blocks)[0].schema
     bounds = _skate.blocks(x.bounds)[0].schema
     return all(schema.field(schema.names.index(key)).type.equals(bounds.field(i).type) for i, key in enumerate(keys))

@@ -1,11 +1,15 @@
-"""group_aggregate: a row a group, of aggregates (by_group.py): states in the maps, which are sorted by key and come together in the reduces. params: as group_partial, and n (parts that were
-asked for; 0: by sizes)."""
+"""group_aggregate: a row a group, of aggregates. The kernel makes them (in_kernel.py), unless one is the user's own: then all are made by calls (by_group.py). params: as group_partial, and n
+(parts that were asked for; 0: by sizes)."""
 
 from __future__ import annotations
 
-from skate.data.op import Columns, Operator, Params, Phases
+from skate import _lazy
+from skate.data.op import Columns, Operator, Params, Phase, Phases
 from skate.data.op.group_partial import used
 from skate.data.op.group_rows import by_order
+from skate.data.values.unify import few
+
+in_kernel = _lazy.module("skate.data.in_kernel")
 
 
 class GroupAggregate(Operator):
@@ -14,8 +18,17 @@ class GroupAggregate(Operator):
     def columns(self, params: Params) -> Columns:
         return used(params)
 
+    def decodes(self, params: Params) -> bool:
+        return in_kernel.takes(params["fns"], params["names"])
+
     def phases(self, params: Params) -> Phases:
-        return by_order("Aggregate", params, [f"k{i}" for i in range(len(params["by"]))], "group_partial", "group_final")
+        by, fns, names = params["by"], params["fns"], params["names"]
+        if not in_kernel.takes(fns, names):
+            return by_order("Aggregate", params, [f"k{i}" for i in range(len(by))], "group_partial", "group_final")
+        given = {**params, "what": in_kernel.Kernel(by, fns, names, "Aggregate").what(), "keys": by}
+        cut = {"cut": bool(by), "n_partitions": params["n"] if by else 1}
+        reduce = Phase("aggregate_reduce", f"AggregateReduce({few(by)})", given, {"exchange": cut})
+        return Phases((Phase("aggregate_map", f"AggregateMap({few(by)})", given),), reduce, merges=False)  # what maps give is of two kinds
 
 
 operator = GroupAggregate()

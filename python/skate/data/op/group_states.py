@@ -1,4 +1,5 @@
-"""group_states: as group_partial, with the states in the order of their keys: for who puts those of many tasks together while they come (run/partial.py)."""
+"""group_states: rows become states of aggregates by group, a row a group, and go as blocks: for who puts those of many tasks together while they come (run/partial.py). params: as
+group_partial."""
 
 from __future__ import annotations
 
@@ -6,16 +7,28 @@ from typing import Any
 
 from skate import _lazy
 from skate.data.op import Batches, Params
+from skate.data.op.aggregate_map import kernel, rows_of
 from skate.data.op.group_partial import GroupPartial
 
-pc = _lazy.module("pyarrow.compute")
+in_kernel = _lazy.module("skate.data.in_kernel")
 
 
 class GroupStates(GroupPartial):
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:
-        keys = [(f"k{i}", "ascending") for i in range(len(params["by"]))]
-        for rb in super().run(params, batches, task):
-            yield rb.take(pc.sort_indices(rb, keys)) if keys and rb.num_rows > 1 else rb
+        if not in_kernel.takes(params["fns"], params["names"]):
+            yield from super().run(params, batches, task)
+            return
+        of = kernel(params)
+        what = of.what()
+        states = schema = None
+        for rb in rows_of(of, batches):
+            if states is None or not rb.schema.equals(schema):
+                if states is not None:
+                    yield of.plain(states.batch())
+                states, schema = of.states(what, rb, True), rb.schema
+            states.add(rb)
+        if states is not None:
+            yield of.plain(states.batch())
 
 
 operator = GroupStates()

@@ -113,7 +113,7 @@ def phases(node: Node, merges: bool) -> tuple[list[list[Node]], Node]:
     chains = [[Node(m.op, m.label, m.params, (), **(m.options or as_input(i)))] for m, i in zip(found.maps, node.inputs, strict=True)]
     options = {k: v for k, v in found.reduce.options.items() if k != "exchange"}
     for chain, m in zip(chains, found.maps, strict=True):
-        if merges:
+        if merges and found.merges:
             chain.append(Node("exchange_merge", m.label.replace("Map", "Merge", 1), {"what": m.params["what"]}, (), **options))
     return chains, Node(found.reduce.op, found.reduce.label, found.reduce.params, (), **found.reduce.options)
 

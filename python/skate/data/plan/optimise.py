@@ -10,11 +10,13 @@ of its input first, is asked for everything. Plans may be thousands of nodes dee
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from skate import _skate
 from skate.data.plan.node import Node
+from skate.data.plan.resources import as_input
 from skate.data.values.unify import few
 
 T = TypeVar("T")
@@ -129,31 +131,43 @@ def _rows_of_input(n: Node, most: int | None) -> int | None:
 
 
 def dictionary_encoding(root: Node, said: list[str], on_error: str) -> Node:
-    """Strings of few values stay numbers into a dictionary from a reader to a writer in one task, where all operators between let them through (values/encoded_text.py)."""
-    if not root.operator.writes:
-        return root
-    chain = [root]
-    while len(chain[-1].inputs) == 1 and chain[-1].operator.encoded(chain[-1].params):
-        chain.append(chain[-1].inputs[0])
-    source = chain[-1]
-    if not source.operator.source or len(chain) < 2 or not source.operator.encoded(source.params):
-        return root
-    if any((n.params.get("on_error") or on_error) != "raise" for n in chain[1:-1] if n.operator.on_error):  # dead letters hold rows
-        return root
-    if not _one_task(chain[::-1]):
-        return root
-    said.append(f"dictionary encoding: strings of few values stay numbers into a dictionary from {source.label} to {root.label}")
-    ends = (id(root), id(source))
-    return _rebuilt(root, lambda n: {**n.params, "encoded": True} if id(n) in ends else None)
+    """Strings of few values stay numbers into a dictionary from a reader to a writer, or to what moves rows, in one task, where all operators between let them through
+    (values/encoded_text.py)."""
+    order = _in_order(root)
+    takers = Counter(id(i) for n in order for i in n.inputs)
+    encoded: set[int] = set()
+    for end in order:
+        if not (end is root and end.operator.writes and end.operator.encoded(end.params)) and not end.operator.decodes(end.params):
+            continue
+        chain = [end]
+        while len(chain[-1].inputs) == 1 and (chain[-1] is end or chain[-1].operator.encoded(chain[-1].params)):
+            chain.append(chain[-1].inputs[0])
+        source = chain[-1]
+        if not source.operator.source or len(chain) < 2 or not source.operator.encoded(source.params):
+            continue
+        if any(takers[id(n)] > 1 for n in chain[1:]):  # others do not know them
+            continue
+        if any((n.params.get("on_error") or on_error) != "raise" for n in chain[1:-1] if n.operator.on_error):  # dead letters hold rows
+            continue
+        if not _one_task(chain[::-1]):
+            continue
+        said.append(f"dictionary encoding: strings of few values stay numbers into a dictionary from {source.label} to {end.label}")
+        encoded |= {id(end), id(source)}
+    return _rebuilt(root, lambda n: {**n.params, "encoded": True} if id(n) in encoded else None) if encoded else root
 
 
 def _one_task(chain: list[Node]) -> bool:
-    """Whether this chain, source first, becomes one stage of tasks: the fusion rule itself says so."""
+    """Whether this chain, source first, becomes one stage of tasks (of a node that moves rows at its end: its map): the fusion rule itself says so."""
     plan = new_plan()
     at: tuple[Any, ...] = ()
+    end = chain[-1]
+    if end.operator.moves_rows:
+        found = end.operator.phases(end.params)
+        of = [Node(p.op, p.label, p.params, (), **(p.options or as_input(chain[-2]))) for p in (found.maps[0], found.reduce)]
+        chain = [*chain[:-1], *of]
     for n in chain:
         at = (add(plan, n, b"", at, {k: v for k, v in n.options.items() if k != "units"}),)
-    return len(plan.stages(at[0])) == 1
+    return len(plan.stages(at[0])) == 1 + end.operator.moves_rows
 
 
 def add(plan: Any, n: Node, params: bytes, inputs: tuple[int, ...], options: dict[str, Any]) -> int:

@@ -16,21 +16,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from skate import _skate
 from skate.data import aggregate as ag
-from skate.data.by_group import Groups
+from skate.data import in_kernel
+from skate.data.op.aggregate_map import kernel
 from skate.data.op.group_partial import aggregates
 from skate.data.plan.node import Node
 from skate.data.plan.optimise import add, new_plan
 from skate.data.plan.resources import as_input
 from skate.data.run import execute
 from skate.data.run.blocks import fetch
-from skate.data.values.unify import cast_batch, merge, unify
 
 FIRST = 1 / 50  # of the pieces: the first round
 MOST = 1 / 4  # of them: a round, which are twice as large each
-SUM_OF, COUNT_OF = "\0sum {}", "\0count {}"  # names of what a mean's error is worked out from
+SUM_OF, COUNT_OF = "\1sum {}", "\1count {}"  # names of what a mean's error is worked out from
 
 
 class Partial(NamedTuple):
@@ -103,15 +104,56 @@ def t_quantile(confidence: float, freedom: int) -> float:
     )
 
 
-class _Sums:
-    """The way of columns of floats beside the states: they are added up (by_group.py: Way)."""
+class _Kernel:
+    """States that the kernel makes and merges.
 
-    def again(self, states: list[Any], g: Groups) -> list[Any]:
-        return [pa.array(np.add.reduceat(column(s), g.starts) if g.starts is not None else np.zeros(g.n)) for s in states]
+    Args:
+        params: by, fns, names, label; of the node.
+    """
+
+    def __init__(self, params: dict[str, Any]):
+        self.of = kernel(params)
+        self.what = self.of.what()
+        self.states = self.schema = None
+
+    def add(self, batch: Any) -> None:
+        """Takes states, or rows."""
+        if self.states is not None and self.schema.equals(batch.schema):
+            self.states.add(batch)
+            return
+        before = [] if self.states is None else [self.states.batch()]
+        first, (held,) = self.of.unified([[*before, batch]], None)
+        self.states = _skate.group_states(self.what, first, True)
+        for b in held:
+            self.states.add(b)
+        self.schema = None if before else batch.schema  # of several types each is cast
+
+    def results(self, states: Any = None) -> Any:
+        """The results of some states, or of all: a row a group, in the order of the keys."""
+        given: Any = states if states is not None else self.states.batch()
+        made: Any = _skate.exchange_reduce(self.what, [([given], 0, True, 0)], 0, 1, 1, 0, None)
+        return next(made).batch()
+
+
+class _Calls:
+    """The same of aggregates of which one is the user's own (by_group.py)."""
+
+    def __init__(self, params: dict[str, Any]):
+        self.of = aggregates(params)
+        self.states: Any = None
+
+    def add(self, batch: Any) -> None:
+        self.states = self.of.combined([batch] if self.states is None else [self.states, batch])
+
+    def results(self, states: Any = None) -> Any:
+        made = self.of.results(states if states is not None else self.states)
+        keys = made.select(range(len(self.of.keys))).rename_columns(self.of.state_names[: len(self.of.keys)])
+        order = [(name, "ascending") for name in keys.schema.names]
+        return made.take(pc.sort_indices(keys, order)) if order else made
 
 
 class Fold:
-    """The state of all rounds so far: a row a group, the states of the aggregates and behind them the squares, sums over pieces of products of a group's numbers in one.
+    """The state of all rounds so far: the states of the aggregates, and the squares, sums over pieces of products of a group's numbers in one.
 
     Args:
         params: Of the node: the user's aggregates, and behind them those that errors are worked out from.
@@ -121,37 +163,30 @@ class Fold:
     """
 
     def __init__(self, params: dict[str, Any], n_user: int, pieces: int, confidence: float):
-        self.of, self.with_squares = aggregates(params), aggregates(params)
-        self.with_squares.ways.append(_Sums())
         self.n_user, self.pieces, self.confidence = n_user, pieces, confidence
         self.by, self.fns, self.names = params["by"], params["fns"], params["names"]
-        keys = [(f"k{i}", False, False) for i in range(len(self.by))]
-        self.what = _skate.exchange_what("sort", keys=keys, one_block=True) if keys else b""
-        self.state: Any = None
-        self.n_states = 0  # columns of it that are keys and states
+        self.params = params
+        self.of: Any = _Kernel(params) if in_kernel.takes(self.fns, self.names) else _Calls(params)
+        self.squares: Any = None  # the sums of squares: as many aggregates as products
+        self.found: Any = None  # their results so far
         self.at: list[str] = []  # of which numbers a square is: "2ab" of the two of the aggregate number 2
+        self.any = False
 
     def take(self, states: list[Any]) -> None:
         """A round: the states of some pieces, of each a row a group at most."""
-        with_squares = [self._with_squares(s) for s in states]
-        rows = self._in_order(with_squares if self.state is None else [self.state, *with_squares])
-        self.state = self.with_squares.combined([rows], in_order=True)
-
-    def _with_squares(self, states: Any) -> Any:
-        self.n_states = states.num_columns
-        products = self._products(self.of.results(states))
-        self.at = list(products)
-        names = [*states.schema.names, *(f"s{len(self.of.ways)}.{j}" for j in range(len(products)))]
-        return pa.RecordBatch.from_arrays([*states.columns, *products.values()], names=names)
-
-    def _in_order(self, batches: list[Any]) -> Any:
-        """The rows of batches that are in the order of the keys, in that order."""
-        if not self.what:
-            return merge(batches)
-        schema = unify([b.schema for b in batches])
-        runs = [([cast_batch(b, schema)], i, True, 0) for i, b in enumerate(batches)]
-        made: Any = _skate.exchange_reduce(self.what, runs, 0, 1, 1, 0, None)
-        return next(made).batch()
+        for s in states:
+            self.any = True
+            self.of.add(s)
+            results = self.of.results(s)
+            products = self._products(results)
+            self.at = list(products)
+            if not products:
+                continue
+            if self.squares is None:
+                sums = {"fns": [ag.Sum(name) for name in products], "names": self.at}
+                self.squares = _Kernel({**self.params, **sums})
+            names = [*self.by, *(f"v{i}" for i in range(len(products)))]
+            self.squares.add(pa.RecordBatch.from_arrays([*results.columns[: len(self.by)], *products.values()], names=names))
 
     def _products(self, results: Any) -> dict[str, Any]:
         out = {}
@@ -174,7 +209,8 @@ class Fold:
     def result(self, n: int) -> Partial:
         """After n pieces."""
         last = n == self.pieces
-        all_of = self.of.results(self.state.select(range(self.n_states)))
+        all_of = self.of.results()
+        self.found = self.squares.results() if self.squares is not None and not last else None
         names = [*self.by, *self.names[: self.n_user]]
         table = pa.Table.from_batches([all_of]).select(range(len(names)))
         errors = {}
@@ -188,7 +224,7 @@ class Fold:
         return Partial(n / self.pieces, table, errors)
 
     def _square(self, i: int, which: str) -> Any:
-        return column(self.state.column(self.n_states + self.at.index(f"{i}{which}")))
+        return column(self.found.column(len(self.by) + self.at.index(f"{i}{which}")))
 
     def _error(self, i: int, a: Any, b: Any, n: int) -> Any:
         if n == 1:
@@ -242,5 +278,5 @@ def _results(ds: Any, node: Node, fold: Fold, ends: set[int]) -> Iterator[Partia
         run.close()
     if states:
         fold.take(states)
-    if fold.state is not None:
+    if fold.any:
         yield fold.result(fold.pieces)

@@ -1,10 +1,10 @@
-"""Strings that stay dictionary-encoded, as Parquet stores them, on their way from a Parquet reader to a Parquet writer in one task.
+"""Strings that stay dictionary-encoded, as Parquet stores them, on their way from a Parquet reader to a Parquet writer, or to aggregates by group, in one task.
 
 A job that reads, adds a column, filters and writes passes most strings on as they are. To make them strings in between costs more than the rest of reading and
 filtering. So where the optimiser says so (plan/optimise.py: dictionary_encoding), columns of few different strings travel as EncodedText: the operators between let it
-through, users' functions see the strings, the files are of strings as always.
+through, users' functions see the strings, the files are of strings as always, and so are the keys of groups (group_keys.py).
 
-Not here: the dictionary types that users have; those are theirs. Invariant: EncodedText never leaves the task, nor reaches an operator whose fact `encoded` is false.
+Not here: the dictionary types that users have; those are theirs. Invariant: EncodedText never leaves the task, nor reaches an operator whose facts `encoded` and `decodes` are false.
 """
 
 from __future__ import annotations

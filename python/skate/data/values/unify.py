@@ -227,18 +227,24 @@ def cast_batch(rb: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         if f.name not in have:
             cols.append(pa.nulls(rb.num_rows, f.type))
             continue
-        c = rb.column(have[f.name])
-        if not c.type.equals(f.type):
-            try:
-                c = _cast(c, f.type)
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
-                raise TypeError(f"column {f.name!r}: {c.type} in one block cannot become {f.type} of another without loss: {e}") from None
-        cols.append(c)
+        cols.append(cast(rb.column(have[f.name]), f.type, f.name))
     names = set(schema.names)
     extra = [n for n in rb.schema.names if n not in names]
     if extra:
         raise TypeError(f"column {extra[0]!r} appears only in later blocks; return the same columns from every batch")
     return pa.RecordBatch.from_arrays(cols, schema=schema)
+
+
+def cast(c: pa.Array, t: pa.DataType, name: str) -> pa.Array:
+    """c, of column `name`, as type t exactly, or it is a TypeError."""
+    import pyarrow as pa
+
+    if c.type.equals(t):
+        return c
+    try:
+        return _cast(c, t)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
+        raise TypeError(f"column {name!r}: {c.type} in one block cannot become {t} of another without loss: {e}") from None
 
 
 def _cast(c: pa.Array, t: pa.DataType) -> pa.Array:

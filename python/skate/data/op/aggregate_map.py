@@ -1,0 +1,81 @@
+"""aggregate_map: the first half of an exchange that makes aggregates by group in the kernel (in_kernel.py): sorted runs of states, and of the rows of which states would hardly be fewer.
+
+params: what (of _skate.exchange_what), by, fns, names.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate import _lazy, _skate
+from skate.data.op import Batches, Operator, Params
+from skate.data.op.exchange_map import gathered
+
+in_kernel = _lazy.module("skate.data.in_kernel")
+unify = _lazy.module("skate.data.values.unify")
+
+STEP = 4 << 20  # bytes that are aggregated at once, about
+
+
+def kernel(params: Params) -> Any:
+    """The aggregates of a node."""
+    return in_kernel.Kernel(params["by"], params["fns"], params["names"], params["label"])
+
+
+class AggregateMap(Operator):
+    packs = True
+
+    def modules(self, params: Params) -> tuple[str, ...]:
+        return ("skate.data.in_kernel",)
+
+    def run(self, params: Params, batches: Batches, task: Any) -> Any:
+        of, row0 = kernel(params), 0
+        for made in _made(of, params["what"], batches, task):
+            rb = of.plain(made)
+            yield from _skate.exchange_map(params["what"], rb, task.seq or 0, row0, None, task.values)
+            row0 += rb.num_rows
+
+
+def rows_of(of: Any, batches: Batches) -> Batches:
+    """Blocks as batches of rows; those without rows that lack a column are left out."""
+    for rb in batches:
+        try:
+            yield of.rows(rb)
+        except unify.MissingColumn:
+            if rb.num_rows:  # where there are no rows, none lacks a column
+                raise
+
+
+def _made(of: Any, what: bytes, batches: Batches, task: Any) -> Batches:
+    """Batches of states and, behind them, of the rows that came after those. None has what came of more than a map takes at a time (MAP_BLOCKS)."""
+    most = _skate.MAP_BLOCKS * task.target
+    states = schema = empty = None
+    rows: list[Any] = []  # that go as they are
+    taken = 0
+    for rb in gathered(rows_of(of, batches), STEP, task.nbytes):
+        if not rb.num_rows:
+            empty = rb
+            continue
+        if states is None or taken > most or not rb.schema.equals(schema):
+            yield from _held(states, rows)
+            states, schema, taken = of.states(what, rb), rb.schema, 0
+        n = states.add(rb)
+        if n < rb.num_rows:
+            rows.append(rb.slice(n))
+        taken += task.nbytes(rb)
+    yield from _held(states, rows)
+    if states is None and empty is not None:
+        yield empty
+
+
+def _held(states: Any, rows: list[Any]) -> Batches:
+    """The states, if there are some; the rows, which are held no more."""
+    if states is not None and states.rows:
+        yield states.batch()
+    if rows:
+        whole = unify.merge(rows)
+        rows.clear()
+        yield whole
+
+
+operator = AggregateMap()

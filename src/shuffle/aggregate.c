@@ -1,0 +1,312 @@
+/* aggregate.c - aggregates by group, over the kernel's aggregation (kernel.h: sk_groupby).
+ *
+ * Two kinds of batches go from maps to reduces: rows (the key columns, then those that aggregates are of), and states (a partial result: the key columns, then a column
+ * an aggregate, whose name begins with "state:"). A map sends states of its rows where they are fewer (sk_states). Both are sorted runs, cut by the keys as in a sort, so that
+ * the groups of a reduce are its own and the results of all reduces are in the order of the keys. A reduce takes its slices in order, however sorted: it looks keys up
+ * in a table and sorts the groups. Memory of a reduce: what its groups need in the kernel. */
+#include "shuffle/work_int.h"
+
+enum { TRIED = 1 << 16 }; /* rows after which it is decided whether states are worth it */
+
+/* ---- the batch that an aggregation sees: its keys, then a column an aggregate ---- */
+
+struct flat {
+    struct ArrowSchema schema, *fields, **children;
+    struct sk_agg *aggs;
+    uint32_t *keys;
+};
+
+static void flat_free(struct flat *f) {
+    sk_free(f->fields);
+    sk_free(f->children);
+    sk_free(f->aggs);
+    sk_free(f->keys);
+}
+
+static bool is_states(const struct sk_what *what, const struct ArrowSchema *s) {
+    const char *name = s->n_children == (int64_t)what->n_keys + what->n_aggs ? s->children[what->n_keys]->name : NULL;
+    return name && !strncmp(name, SK_STATE, strlen(SK_STATE));
+}
+
+/* The values that column i of states is of. */
+static struct ArrowSchema values_of(const struct sk_agg *a, const struct ArrowSchema *s) {
+    if (a->kind < SK_AGG_LIST) return (struct ArrowSchema){.format = s->name + strlen(SK_STATE), .name = ""};
+    return a->kind == SK_AGG_LIST ? *s->children[0] : *s->children[0]->children[0];
+}
+
+static sk_rc flat_make(struct flat *f, const struct sk_what *what, const struct ArrowSchema *s, struct sk_err *err) {
+    uint32_t n = what->n_keys + what->n_aggs;
+    bool states = is_states(what, s);
+    f->fields = sk_calloc(SK_TAG_KERNEL, n * sizeof *f->fields);
+    f->children = sk_calloc(SK_TAG_KERNEL, n * sizeof *f->children);
+    f->keys = sk_calloc(SK_TAG_KERNEL, what->n_keys * sizeof *f->keys);
+    f->aggs = sk_memdup(SK_TAG_KERNEL, what->aggs, what->n_aggs * sizeof *f->aggs);
+    if (!f->fields || !f->children || !f->keys || !f->aggs) return SK_ERR(err, SK_ENOMEM, "no memory for %u aggregates", what->n_aggs);
+    for (uint32_t i = 0; i < n; i++) f->children[i] = &f->fields[i];
+    for (uint32_t i = 0; i < what->n_keys; i++) {
+        if (i >= s->n_children) return SK_ERR(err, SK_EINVAL, "a batch of %lld columns has no key %u", (long long)s->n_children, i);
+        f->keys[i] = i;
+        f->fields[i] = *s->children[i];
+    }
+    for (uint32_t i = 0; i < what->n_aggs; i++) {
+        struct ArrowSchema *to = &f->fields[what->n_keys + i];
+        struct sk_agg *a = &f->aggs[i];
+        *to = (struct ArrowSchema){.format = "n", .name = ""};
+        if (a->column == SK_AGG_ROWS) continue;
+        if (!states && a->column >= s->n_children)
+            return SK_ERR(err, SK_EINVAL, "%s: column %u of a batch of %lld", a->name, a->column, (long long)s->n_children);
+        *to = states ? values_of(a, s->children[what->n_keys + i]) : *s->children[a->column];
+        a->column = what->n_keys + i;
+    }
+    f->schema = (struct ArrowSchema){.format = "+s", .name = "", .n_children = n, .children = f->children};
+    return SK_OK;
+}
+
+static sk_rc flat_groupby(const struct flat *f, const struct sk_what *what, struct sk_groupby **out, struct sk_err *err) {
+    return sk_groupby_create(&f->schema, f->keys, what->n_keys, f->aggs, what->n_aggs, out, err);
+}
+
+/* Rows [from, to) of a batch of rows. */
+static sk_rc take_rows(struct sk_groupby *g, const struct flat *f, const struct sk_what *what, const struct ArrowArray *batch,
+                       uint64_t from, uint64_t to, struct sk_err *err) {
+    static const void *none[1] = {NULL};
+    struct ArrowArray nulls = {.length = batch->offset + batch->length, .null_count = batch->offset + batch->length};
+    struct ArrowArray **children = sk_calloc(SK_TAG_KERNEL, ((size_t)what->n_keys + what->n_aggs) * sizeof *children);
+    if (!children) return SK_ERR(err, SK_ENOMEM, "no memory for %u aggregates", what->n_aggs);
+    for (uint32_t i = 0; i < what->n_keys; i++) children[i] = batch->children[i];
+    for (uint32_t i = 0; i < what->n_aggs; i++) {
+        uint32_t c = what->aggs[i].column;
+        children[what->n_keys + i] = c == SK_AGG_ROWS ? &nulls : batch->children[c];
+    }
+    struct ArrowArray view = {.length = (int64_t)(to - from),
+                              .offset = batch->offset + (int64_t)from,
+                              .n_buffers = 1,
+                              .buffers = none,
+                              .n_children = f->schema.n_children,
+                              .children = children};
+    sk_rc rc = sk_groupby_update(g, &f->schema, &view, err);
+    sk_free(children);
+    return rc;
+}
+
+static sk_rc take_states(struct sk_groupby *g, const struct ArrowSchema *schema, const struct ArrowArray *batch, uint64_t from, uint64_t to,
+                         struct sk_err *err) {
+    struct ArrowArray view = *batch;
+    view.offset += (int64_t)from;
+    view.length = (int64_t)(to - from);
+    return sk_groupby_merge(g, schema, &view, err);
+}
+
+/* ---- states in a map ---- */
+
+struct sk_states {
+    const struct sk_what *what;
+    struct flat flat;
+    struct sk_groupby *groups;
+    bool tried, full;
+};
+
+sk_rc sk_states_create(const struct sk_what *what, const struct ArrowSchema *schema, bool all, struct sk_states **out, struct sk_err *err) {
+    struct sk_states *s = sk_calloc(SK_TAG_KERNEL, sizeof *s);
+    if (!s) return SK_ERR(err, SK_ENOMEM, "no memory to aggregate");
+    sk_rc rc;
+    s->what = what;
+    s->tried = all;
+    SK_GO(flat_make(&s->flat, what, schema, err));
+    SK_GO(flat_groupby(&s->flat, what, &s->groups, err));
+out:
+    if (rc) sk_states_destroy(s);
+    else *out = s;
+    return rc;
+}
+
+sk_rc sk_states_add(struct sk_states *s, const struct ArrowSchema *schema, const struct ArrowArray *batch, uint64_t *taken,
+                    struct sk_err *err) {
+    uint64_t rows = (uint64_t)batch->length, before = sk_groupby_rows(s->groups), at = 0;
+    *taken = 0;
+    if (s->full) return SK_OK;
+    if (is_states(s->what, schema)) {
+        *taken = rows;
+        return take_states(s->groups, schema, batch, 0, rows, err);
+    }
+    if (!s->tried && before + rows > TRIED && before < TRIED) {
+        at = TRIED - before;
+        SK_TRY(take_rows(s->groups, &s->flat, s->what, batch, 0, at, err));
+        s->tried = true;
+        s->full = 5 * sk_groupby_groups(s->groups) > 4 * sk_groupby_rows(s->groups);
+    }
+    if (s->full && !before) sk_groupby_clear(s->groups); /* nothing but these, which go with the others */
+    else *taken = at;
+    if (s->full) return SK_OK;
+    SK_TRY(take_rows(s->groups, &s->flat, s->what, batch, at, rows, err));
+    *taken = rows;
+    return SK_OK;
+}
+
+sk_rc sk_states_measure(struct sk_states *s, struct sk_block_plan **plan, uint64_t *size, struct sk_err *err) {
+    return sk_groupby_measure(s->groups, true, plan, size, err);
+}
+
+uint64_t sk_states_rows(const struct sk_states *s) { return sk_groupby_rows(s->groups); }
+
+void sk_states_destroy(struct sk_states *s) {
+    if (!s) return;
+    sk_groupby_destroy(s->groups);
+    flat_free(&s->flat);
+    sk_free(s);
+}
+
+/* ---- the reduce ---- */
+
+struct aggregating {
+    struct sk_work head;
+    struct flat flat;
+    struct sk_groupby *groups;
+    struct sk_block_plan *whole; /* of all, where that is one block */
+    uint64_t block_rows, done;
+    bool given;
+};
+
+/* The first batch of rows, else of states, whose types the results have. */
+static const struct ArrowSchema *model(const struct sk_what *what, const struct sk_reduce_input *in) {
+    for (uint32_t s = 0; s < in->n_slices; s++)
+        for (uint32_t b = 0; b < in->slices[s].n; b++)
+            if (!is_states(what, in->slices[s].schemas[b])) return in->slices[s].schemas[b];
+    return in->schema;
+}
+
+static sk_rc keys_of(const struct sk_what *what, const struct ArrowSchema *schema, const struct ArrowArray *array, struct sk_keys **out,
+                     struct sk_err *err) {
+    return sk_what_first_keys(what, what->n_keys, schema, array, out, err);
+}
+
+/* Which rows of each batch are wanted. */
+static sk_rc choose_rows(const struct sk_what *what, const struct sk_reduce_input *in, struct sk_range *ranges, uint32_t n,
+                         struct sk_err *err) {
+    struct sk_keys **keys = sk_calloc(SK_TAG_KERNEL, n * sizeof *keys);
+    uint32_t at = 0;
+    sk_rc rc = keys ? SK_OK : SK_ERR(err, SK_ENOMEM, "no memory for %u batches", n);
+    for (uint32_t s = 0; s < in->n_slices && rc == SK_OK; s++)
+        for (uint32_t b = 0; b < in->slices[s].n && rc == SK_OK; b++, at++) {
+            struct ArrowArray a = *in->slices[s].batches[b];
+            if (in->slices[s].columns_only) a.length = 0;
+            ranges[at].to = (uint64_t)a.length;
+            bool ends = !b || b + 1 == in->slices[s].n; /* only these may have rows of others */
+            if (in->bounds && ends) rc = keys_of(what, in->slices[s].schemas[b], &a, &keys[at], err);
+        }
+    if (rc == SK_OK && in->bounds) rc = sk_reduce_trim(what, in, keys, ranges, err);
+    for (uint32_t i = 0; keys && i < n; i++) sk_keys_destroy(keys[i]);
+    sk_free(keys);
+    return rc;
+}
+
+static sk_rc take_all(struct aggregating *w, const struct sk_what *what, const struct sk_reduce_input *in, const struct sk_range *ranges,
+                      struct sk_err *err) {
+    const struct sk_range *r = ranges;
+    for (uint32_t s = 0; s < in->n_slices; s++)
+        for (uint32_t b = 0; b < in->slices[s].n; b++, r++) {
+            const struct ArrowSchema *schema = in->slices[s].schemas[b];
+            const struct ArrowArray *array = in->slices[s].batches[b];
+            if (r->from >= r->to) continue;
+            if (is_states(what, schema)) SK_TRY(take_states(w->groups, schema, array, r->from, r->to, err));
+            else SK_TRY(take_rows(w->groups, &w->flat, what, array, r->from, r->to, err));
+        }
+    return SK_OK;
+}
+
+/* How many rows a block has: of about the target's bytes. */
+static sk_rc size_up(struct aggregating *w, const struct sk_reduce_input *in, struct sk_err *err) {
+    uint64_t size, groups = sk_groupby_groups(w->groups);
+    SK_TRY(sk_groupby_build(w->groups, SK_RESULT_SORTED, err));
+    SK_TRY(sk_groupby_measure_range(w->groups, 0, groups, &w->whole, &size, err));
+    uint64_t blocks = in->target_bytes ? SK_MAX((size + in->target_bytes - 1) / in->target_bytes, 1) : 1;
+    w->block_rows = SK_MAX((groups + blocks - 1) / blocks, 1);
+    if (blocks == 1) return SK_OK;
+    sk_block_plan_free(w->whole);
+    w->whole = NULL;
+    return SK_OK;
+}
+
+static sk_rc aggregating_next(struct sk_work *head, struct sk_value **out, struct sk_err *err) {
+    struct aggregating *w = (void *)head;
+    struct sk_block_plan *plan = w->whole;
+    uint64_t n = SK_MIN(sk_groupby_groups(w->groups) - w->done, w->block_rows), size;
+    if (!n && w->given) return SK_OK;
+    struct sk_value *v = sk_value_create(SK_VALUE_BLOCK, 1, 0);
+    if (!v) return SK_ERR(err, SK_ENOMEM, "no memory for %llu groups", (unsigned long long)n);
+    sk_rc rc = plan ? SK_OK : sk_groupby_measure_range(w->groups, w->done, n, &plan, &size, err);
+    if (rc) {
+        sk_value_destroy(v);
+        return rc;
+    }
+    w->whole = NULL;
+    sk_value_add(v, plan);
+    w->done += n;
+    w->given = true;
+    *out = v;
+    return SK_OK;
+}
+
+static void aggregating_destroy(struct sk_work *head) {
+    struct aggregating *w = (void *)head;
+    sk_block_plan_free(w->whole);
+    sk_groupby_destroy(w->groups);
+    flat_free(&w->flat);
+    sk_free(w);
+}
+
+sk_rc sk_aggregating_create(const struct sk_what *what, const struct sk_reduce_input *in, struct sk_work **out, struct sk_err *err) {
+    struct aggregating *w = sk_calloc(SK_TAG_KERNEL, sizeof *w);
+    struct sk_range *ranges = NULL;
+    uint32_t n = 0;
+    sk_rc rc;
+    if (!w) return SK_ERR(err, SK_ENOMEM, "no memory to aggregate");
+    w->head = (struct sk_work){aggregating_next, aggregating_destroy};
+    for (uint32_t s = 0; s < in->n_slices; s++) n += in->slices[s].n;
+    ranges = sk_calloc(SK_TAG_KERNEL, n * sizeof *ranges);
+    if (!ranges) SK_GO(SK_ERR(err, SK_ENOMEM, "no memory for %u batches", n));
+    SK_GO(flat_make(&w->flat, what, model(what, in), err));
+    SK_GO(flat_groupby(&w->flat, what, &w->groups, err));
+    SK_GO(choose_rows(what, in, ranges, n, err));
+    SK_GO(take_all(w, what, in, ranges, err));
+    SK_GO(size_up(w, in, err));
+out:
+    sk_free(ranges);
+    if (rc) aggregating_destroy(&w->head);
+    else *out = &w->head;
+    return rc;
+}
+
+/* ---- schemas ---- */
+
+static bool same_columns(const struct ArrowSchema *a, const struct ArrowSchema *b, uint32_t n) {
+    struct ArrowSchema x = *a, y = *b;
+    x.n_children = y.n_children = n;
+    return sk_block_same_schema(&x, &y);
+}
+
+/* Whether states of s can be merged into results of rows r without a cast. */
+static bool go_together(const struct sk_what *what, const struct ArrowSchema *r, const struct ArrowSchema *s) {
+    for (uint32_t i = 0; i < what->n_aggs; i++) {
+        const struct sk_agg *a = &what->aggs[i];
+        if (a->column == SK_AGG_ROWS) continue;
+        struct ArrowSchema values = values_of(a, s->children[what->n_keys + i]);
+        const char *f = r->children[a->column]->format;
+        bool any = a->kind < SK_AGG_LIST && !strcmp(values.format, "n") &&
+                   (a->kind == SK_AGG_COUNT || a->kind == SK_AGG_STD || a->kind == SK_AGG_MISSING_PCT || a->kind == SK_AGG_ZERO_PCT);
+        bool numbers = a->kind == SK_AGG_APPROX_QUANTILES;
+        if (!any && !numbers && (f[0] == '+' || strcmp(f, values.format) != 0)) return false;
+    }
+    return true;
+}
+
+bool sk_work_aggregates(const struct sk_what *what, const struct ArrowSchema *const *schemas, uint32_t n) {
+    const struct ArrowSchema *first[2] = {NULL, NULL}; /* of rows, of states */
+    for (uint32_t i = 0; i < n; i++) {
+        bool states = is_states(what, schemas[i]);
+        if (first[states] && !sk_block_same_schema(first[states], schemas[i])) return false;
+        if (!first[states]) first[states] = schemas[i];
+    }
+    if (!first[0] || !first[1]) return true;
+    return same_columns(first[0], first[1], what->n_keys) && go_together(what, first[0], first[1]);
+}

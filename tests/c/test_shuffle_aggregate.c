@@ -1,0 +1,355 @@
+/* test_shuffle_aggregate.c - aggregates by group through maps, a cut and reduces in one process, against sums by key that know of none: maps send rows or states, at random. */
+#include "base/mem.h"
+#include "shuffle/work.h"
+#include "test.h"
+
+enum { KEYS = 400, MAPS = 7, PARTITIONS_MAX = 9, ROWS_MAX = 90000 };
+
+struct table { /* keys from 0 to KEYS - 1, and a number */
+    struct ArrowSchema field[2], *fields[2], schema;
+    struct ArrowArray column[2], *columns[2], array;
+    const void *buffers[2][2], *none[1];
+    int64_t *values[2];
+};
+
+struct bytes { /* values that were written */
+    uint8_t *p;
+    uint64_t n;
+};
+
+struct opened {
+    struct ArrowSchema schema[20000];
+    struct ArrowArray array[20000];
+    const struct ArrowSchema *schemas[20000];
+    const struct ArrowArray *list[20000];
+    uint32_t n;
+};
+
+static struct sk_err err;
+
+static void table_make(struct table *t, int64_t rows, int64_t keys, int64_t *sums, int64_t *counts) {
+    *t = (struct table){.none = {NULL}};
+    for (int i = 0; i < 2; i++) {
+        t->values[i] = sk_alloc(SK_TAG_TEST, (size_t)(rows + 1) * 8);
+        t->buffers[i][1] = t->values[i];
+        t->field[i] = (struct ArrowSchema){.format = "l", .name = i ? "v0" : "key", .flags = ARROW_FLAG_NULLABLE};
+        t->column[i] = (struct ArrowArray){.length = rows, .n_buffers = 2, .buffers = t->buffers[i]};
+        t->fields[i] = &t->field[i];
+        t->columns[i] = &t->column[i];
+    }
+    t->schema = (struct ArrowSchema){.format = "+s", .name = "", .n_children = 2, .children = t->fields};
+    t->array = (struct ArrowArray){.length = rows, .n_buffers = 1, .buffers = t->none, .n_children = 2, .children = t->columns};
+    for (int64_t i = 0; i < rows; i++) {
+        t->values[0][i] = (int64_t)test_below((uint64_t)keys);
+        t->values[1][i] = (int64_t)test_below(2000) - 1000;
+        sums[t->values[0][i]] += t->values[1][i];
+        counts[t->values[0][i]]++;
+    }
+}
+
+static void table_free(struct table *t) {
+    for (int i = 0; i < 2; i++) sk_free(t->values[i]);
+}
+
+static struct sk_what *what_of(bool keyed) {
+    struct sk_what_key key = {(char[]){"key"}, false, false};
+    struct sk_agg aggs[2] = {{SK_AGG_SUM, keyed ? 1 : 0, true, 0, 0, "sum", 0, NULL, true, ""},
+                             {SK_AGG_COUNT, SK_AGG_ROWS, true, 0, 0, "n", 0, NULL, true, ""}};
+    struct sk_what
+        w = {.kind = SK_WHAT_AGGREGATE, .n_partitions = 1, .groups = true, .n_keys = keyed, .keys = &key, .n_aggs = 2, .aggs = aggs},
+        *back, *bad;
+    uint8_t wire[300];
+    size_t n = sk_what_write(&w, wire, sizeof wire);
+    CHECK(n <= sizeof wire);
+    CHECK_OK_ERR(sk_what_read((struct sk_bytes){wire, n}, &back, &err), &err);
+    CHECK(back->n_aggs == 2 && back->aggs[0].kind == SK_AGG_SUM && back->aggs[0].nan_is_null && !strcmp(back->aggs[1].name, "n"));
+    for (size_t cut = 0; cut < n; cut++) CHECK_RC(sk_what_read((struct sk_bytes){wire, cut}, &bad, &err), SK_EINVAL);
+    return back;
+}
+
+static struct bytes written(struct sk_value *v) {
+    struct bytes b = {sk_alloc_aligned(SK_TAG_TEST, SK_BLOCK_ALIGN, v->size), v->size};
+    sk_value_write(v, b.p);
+    sk_value_destroy(v);
+    return b;
+}
+
+static void open_all(struct opened *o, const uint8_t *p, uint64_t n) {
+    while (n) {
+        struct sk_block_info info;
+        CHECK(o->n < SK_COUNT(o->list));
+        CHECK_OK_ERR(sk_block_info(p, n, &info, &err), &err);
+        CHECK_OK_ERR(sk_block_export(p, n, 0, UINT64_MAX, (struct sk_block_owner){NULL, NULL}, &o->schema[o->n], &o->array[o->n], &err),
+                     &err);
+        o->list[o->n] = &o->array[o->n];
+        o->schemas[o->n] = &o->schema[o->n];
+        o->n++;
+        uint64_t step = SK_MIN(SK_ALIGN(info.total_bytes, 64), n);
+        p += step;
+        n -= step;
+    }
+}
+
+static void close_all(struct opened *o) {
+    for (uint32_t i = 0; i < o->n; i++) {
+        o->schema[i].release(&o->schema[i]);
+        o->array[i].release(&o->array[i]);
+    }
+    o->n = 0;
+}
+
+/* The values of a map of these rows; runs: a sample and a run each. */
+static uint32_t map(const struct sk_what *what, const struct ArrowSchema *schema, const struct ArrowArray *array, uint32_t seq,
+                    struct bytes *out) {
+    struct sk_map_input in = {.schema = schema, .array = array, .seq = seq};
+    struct sk_work *w;
+    struct sk_value *v;
+    uint32_t n = 0;
+    CHECK_OK_ERR(sk_work_map(what, &in, &w, &err), &err);
+    for (;;) {
+        CHECK_OK_ERR(sk_work_next(w, &v, &err), &err);
+        if (!v) break;
+        CHECK(n < 2);
+        out[n++] = written(v);
+    }
+    sk_work_destroy(w);
+    return n;
+}
+
+/* The same of states of its rows, as far as states were made, and of the other rows. *n_maps: maps that this counts for. */
+static void map_states(const struct sk_what *what, const struct table *t, uint32_t *n_maps, struct bytes (*out)[2]) {
+    struct sk_states *s;
+    struct sk_block_plan *plan;
+    struct ArrowSchema schema;
+    struct ArrowArray array, rest = t->array;
+    uint64_t taken, size, half = (uint64_t)t->array.length / 2;
+    CHECK_OK_ERR(sk_states_create(what, &t->schema, false, &s, &err), &err);
+    for (int i = 0; i < 2; i++) { /* in two pieces */
+        struct ArrowArray piece = t->array;
+        piece.offset = i ? (int64_t)half : 0;
+        piece.length = i ? t->array.length - (int64_t)half : (int64_t)half;
+        CHECK_OK_ERR(sk_states_add(s, &t->schema, &piece, &taken, &err), &err);
+        CHECK(taken == (uint64_t)piece.length || t->array.length > 1 << 16);
+        rest.offset += (int64_t)taken;
+        rest.length -= (int64_t)taken;
+        if (taken < (uint64_t)piece.length) break;
+    }
+    CHECK_OK_ERR(sk_states_measure(s, &plan, &size, &err), &err);
+    uint8_t *p = sk_alloc_aligned(SK_TAG_TEST, SK_BLOCK_ALIGN, size);
+    sk_block_write(plan, p);
+    sk_block_plan_free(plan);
+    CHECK_OK_ERR(sk_block_export(p, size, 0, UINT64_MAX, (struct sk_block_owner){NULL, NULL}, &schema, &array, &err), &err);
+    CHECK_EQ(sk_states_rows(s), rest.offset);
+    map(what, &schema, &array, *n_maps, out[*n_maps]);
+    ++*n_maps;
+    if (rest.length) {
+        map(what, &t->schema, &rest, *n_maps, out[*n_maps]);
+        ++*n_maps;
+    }
+    schema.release(&schema);
+    array.release(&array);
+    sk_free(p);
+    sk_states_destroy(s);
+}
+
+static int64_t check_block(const struct ArrowArray *a, bool keyed, const int64_t *sums, const int64_t *counts, int64_t last) {
+    for (int64_t i = 0; i < a->length; i++) {
+        int64_t key = keyed ? ((const int64_t *)a->children[0]->buffers[1])[i] : 0;
+        CHECK(!keyed || key > last);
+        while (keyed && ++last < key) CHECK_EQ(counts[last], 0); /* none is left out */
+        CHECK_EQ(((const int64_t *)a->children[keyed]->buffers[1])[i], sums[key]);
+        CHECK_EQ(((const int64_t *)a->children[keyed + 1]->buffers[1])[i], counts[key]);
+        last = key;
+    }
+    return last;
+}
+
+/* The last key that a reduce of these slices gives. */
+static int64_t reduce(const struct sk_what *what, struct sk_reduce_input *in, const int64_t *sums, const int64_t *counts, int64_t last) {
+    struct sk_work *w;
+    struct sk_value *v;
+    static struct opened o;
+    CHECK_OK_ERR(sk_work_reduce(what, in, &w, &err), &err);
+    for (;;) {
+        CHECK_OK_ERR(sk_work_next(w, &v, &err), &err);
+        if (!v) break;
+        struct bytes b = written(v);
+        open_all(&o, b.p, b.n);
+        CHECK_STR_EQ(o.schema[0].children[what->n_keys]->name, "sum");
+        last = check_block(&o.array[0], what->n_keys > 0, sums, counts, last);
+        close_all(&o);
+        sk_free(b.p);
+    }
+    sk_work_destroy(w);
+    return last;
+}
+
+static void cut(const struct sk_what *what, struct bytes (*maps)[2], uint32_t n_maps, uint32_t n, struct bytes *bounds,
+                struct sk_value_part (*parts)[PARTITIONS_MAX]) {
+    static struct opened o;
+    struct sk_work *w;
+    struct sk_value *v;
+    for (uint32_t i = 0; i < n_maps; i++) open_all(&o, maps[i][0].p, maps[i][0].n);
+    CHECK_OK_ERR(sk_work_cut(what, &o.schema[0], o.list, n_maps, n, &w, &err), &err);
+    for (;;) {
+        CHECK_OK_ERR(sk_work_next(w, &v, &err), &err);
+        if (!v) break;
+        if (v->kind == SK_VALUE_BOUNDS) {
+            *bounds = written(v);
+            continue;
+        }
+        for (uint32_t i = 0; i < v->n; i++) parts[v->run][v->first + i] = v->parts[i];
+        sk_value_destroy(v);
+    }
+    sk_work_destroy(w);
+    close_all(&o);
+}
+
+static void reduce_all(const struct sk_what *what, struct bytes (*maps)[2], uint32_t n_maps, uint32_t n, const int64_t *sums,
+                       const int64_t *counts) {
+    static struct opened o;
+    struct sk_value_part parts[2 * MAPS][PARTITIONS_MAX] = {0};
+    struct bytes bounds = {NULL, 0};
+    int64_t last = -1;
+    bool keyed = what->n_keys > 0;
+    if (keyed) cut(what, maps, n_maps, n, &bounds, parts);
+    for (uint32_t p = 0; p < n; p++) {
+        struct sk_slice slices[2 * MAPS];
+        uint32_t from[2 * MAPS], n_slices = 0;
+        for (uint32_t i = 0; i < n_maps; i++) {
+            struct bytes at = maps[i][keyed];
+            if (keyed) at = (struct bytes){at.p + parts[i][p].off, parts[i][p].len};
+            if (!at.n) continue;
+            from[n_slices] = o.n;
+            open_all(&o, at.p, at.n);
+            slices[n_slices] = (struct sk_slice){.run = i, .n = o.n - from[n_slices]};
+            n_slices++;
+        }
+        for (uint32_t i = 0; i < n_slices; i++) {
+            slices[i].batches = o.list + from[i];
+            slices[i].schemas = o.schemas + from[i];
+        }
+        CHECK(sk_work_aggregates(what, o.schemas, o.n));
+        struct sk_reduce_input in = {.schema = &o.schema[0],
+                                     .slices = slices,
+                                     .n_slices = n_slices,
+                                     .first = p,
+                                     .end = p + 1,
+                                     .n = n,
+                                     .target_bytes = 1 + test_below(9000)};
+        uint32_t at = o.n;
+        if (keyed) {
+            open_all(&o, bounds.p, bounds.n);
+            in.bounds_schema = &o.schema[at];
+            in.bounds = o.list[at];
+        }
+        if (n_slices) last = reduce(what, &in, sums, counts, last);
+        close_all(&o);
+    }
+    for (int64_t k = last + 1; keyed && k < KEYS; k++) CHECK_EQ(counts[k], 0);
+    if (!keyed) CHECK_EQ(last, counts[0] ? 0 : -1);
+    sk_free(bounds.p);
+}
+
+TEST(aggregates_of_rows_and_states) {
+    static const int64_t sizes[] = {0, 1, 500, 3000, ROWS_MAX};
+    for (int round = 0; round < test_rounds(8); round++) {
+        static struct table t[MAPS];
+        bool keyed = round % 4 != 3;
+        struct sk_what *what = what_of(keyed);
+        int64_t sums[KEYS] = {0}, counts[KEYS] = {0}, keys = keyed ? 1 + (int64_t)test_below(KEYS) : 1;
+        struct bytes maps[2 * MAPS][2] = {0};
+        uint32_t n_maps = 0;
+        for (uint32_t i = 0; i < MAPS; i++) {
+            table_make(&t[i], sizes[test_below(i ? 4 : 5)], keys, sums, counts);
+            if (!keyed) { /* the number is the only column */
+                t[i].schema.n_children = t[i].array.n_children = 1;
+                t[i].fields[0] = &t[i].field[1];
+                t[i].columns[0] = &t[i].column[1];
+            }
+            if (test_below(2)) map_states(what, &t[i], &n_maps, maps);
+            else {
+                map(what, &t[i].schema, &t[i].array, n_maps, maps[n_maps]);
+                n_maps++;
+            }
+        }
+        reduce_all(what, maps, n_maps, keyed ? 1 + (uint32_t)test_below(PARTITIONS_MAX) : 1, sums, counts);
+        for (uint32_t i = 0; i < n_maps; i++)
+            for (int k = 0; k < 2; k++) sk_free(maps[i][k].p);
+        for (uint32_t i = 0; i < MAPS; i++) table_free(&t[i]);
+        sk_what_destroy(what);
+    }
+}
+
+/* Where most keys are there once, rows are not made into states. */
+TEST(states_are_left_off_where_they_are_no_fewer) {
+    struct sk_what *what = what_of(true);
+    struct sk_states *s;
+    struct table t;
+    uint64_t taken;
+    static int64_t sums[ROWS_MAX], counts[ROWS_MAX];
+    table_make(&t, ROWS_MAX, ROWS_MAX, sums, counts);
+    for (int64_t i = 0; i < ROWS_MAX; i++) t.values[0][i] = i;
+    CHECK_OK_ERR(sk_states_create(what, &t.schema, false, &s, &err), &err);
+    CHECK_OK_ERR(sk_states_add(s, &t.schema, &t.array, &taken, &err), &err);
+    CHECK_EQ(taken, 0);
+    CHECK_EQ(sk_states_rows(s), 0);
+    sk_states_destroy(s);
+    t.array.length = 100;
+    CHECK_OK_ERR(sk_states_create(what, &t.schema, false, &s, &err), &err);
+    CHECK_OK_ERR(sk_states_add(s, &t.schema, &t.array, &taken, &err), &err);
+    CHECK_EQ(taken, 100);
+    t.array.length = ROWS_MAX;
+    CHECK_OK_ERR(sk_states_add(s, &t.schema, &t.array, &taken, &err), &err);
+    CHECK(taken > 0 && taken < ROWS_MAX); /* the first ones belong to states that are there */
+    CHECK_EQ(sk_states_rows(s), 100 + taken);
+    CHECK_OK_ERR(sk_states_add(s, &t.schema, &t.array, &taken, &err), &err);
+    CHECK_EQ(taken, 0);
+    sk_states_destroy(s);
+    CHECK_OK_ERR(sk_states_create(what, &t.schema, true, &s, &err), &err);
+    CHECK_OK_ERR(sk_states_add(s, &t.schema, &t.array, &taken, &err), &err);
+    CHECK_EQ(taken, ROWS_MAX); /* all, if that is wanted */
+    sk_states_destroy(s);
+    table_free(&t);
+    sk_what_destroy(what);
+}
+
+/* Every allocation of states and of a reduce may fail. */
+TEST(aggregates_without_memory) {
+    struct sk_what *what = what_of(true);
+    struct table t;
+    int64_t sums[KEYS] = {0}, counts[KEYS] = {0};
+    table_make(&t, 90, 40, sums, counts);
+    const struct ArrowArray *list[] = {&t.array};
+    const struct ArrowSchema *schemas[] = {&t.schema};
+    struct sk_slice slice = {.batches = list, .schemas = schemas, .n = 1};
+    struct sk_reduce_input in = {.schema = &t.schema, .slices = &slice, .n_slices = 1, .end = 1, .n = 1, .target_bytes = 600};
+    for (int64_t nth = 1;; nth++) {
+        struct sk_states *s = NULL;
+        struct sk_work *w = NULL;
+        struct sk_block_plan *plan = NULL;
+        uint64_t taken, size;
+        sk_mem_fail_at(nth);
+        sk_rc rc = sk_states_create(what, &t.schema, false, &s, &err);
+        if (rc == SK_OK) rc = sk_states_add(s, &t.schema, &t.array, &taken, &err);
+        if (rc == SK_OK) rc = sk_states_measure(s, &plan, &size, &err);
+        sk_block_plan_free(plan);
+        sk_states_destroy(s);
+        bool hit = sk_mem_failed();
+        sk_mem_fail_at(0);
+        CHECK_EQ(rc, hit ? SK_ENOMEM : SK_OK);
+        sk_mem_fail_at(nth);
+        rc = sk_work_reduce(what, &in, &w, &err);
+        for (struct sk_value *v = NULL; rc == SK_OK; sk_value_destroy(v)) {
+            rc = sk_work_next(w, &v, &err);
+            if (rc != SK_OK || !v) break;
+        }
+        sk_work_destroy(w);
+        bool hit_too = sk_mem_failed();
+        sk_mem_fail_at(0);
+        CHECK_EQ(rc, hit_too ? SK_ENOMEM : SK_OK);
+        if (!hit && !hit_too) break;
+    }
+    table_free(&t);
+    sk_what_destroy(what);
+}
