@@ -2,7 +2,7 @@
 
     python tests/py/soak/exchange_kills.py [--kills 200 | --seconds S] [--rows N] [--seed N]
 
-A kill is SIGKILL of a worker that is at work; what it was doing is read from its title just before. The last lines say how many kills met which phase, how many runs gave other bytes (0), and how
+Each pair of runs takes a strategy by chance. A kill is SIGKILL of a worker that is at work; what it was doing is read from its title just before. The last lines say how many kills met which phase, how many runs gave other bytes (0), and how
 long runs with a kill took next to those without; the exit status is 1 if something is wrong."""
 
 import argparse
@@ -88,6 +88,8 @@ def kill_one(rng, after, over, met):
 
 PHASES = (
     "Map(",
+    "Merge(",
+    "ShuffleMerge",
     "Reduce(",
     "ShuffleMap",
     "ShuffleReduce",
@@ -121,6 +123,7 @@ def main():
     phases, wrong = Counter(), 0
     while sum(phases.values()) < wanted and time.monotonic() < until:
         name = rng.choice(list(made))
+        context.shuffle_strategy = rng.choice(list(_skate.SHUFFLES))
         crc, s = run(made[name]())
         took[name][0].append(s)
         wrong += want.setdefault(name, crc) != crc
