@@ -113,8 +113,8 @@ def test_chain_and_notes(worker):
     out = worker(chain, unit=struct.pack("<qq", 0, 10))
     assert flat(out) == [-2, -4, -6, -8, -10]
     (note,) = worker.notes
-    assert [rows for rows, _, _ in note] == [10, 10, 5, 5]
-    assert all(ns >= 0 and again == 0 for _, ns, again in note) and sum(ns for _, ns, _ in note) > 0
+    assert [rows for rows, *_ in note] == [10, 10, 5, 5]
+    assert all(ns >= 0 and again == aside == 0 for _, ns, again, aside in note) and sum(ns for _, ns, *_ in note) > 0
 
 
 def test_a_retry_yields_the_same_blocks(worker):
