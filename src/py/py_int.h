@@ -81,8 +81,7 @@ struct py_state {
     PyTypeObject *message_type, *graph_type;
     PyThread_type_lock turn; /* of the actor of this process; NULL: no graph's loop runs methods beside its calls */
     PyTypeObject *ref_type, *gen_type, *buf_type, *template_type, *token_type, *blockout_type, *work_type, *join_type, *plan_type,
-        *exec_type, *front_iter_type, *rows_type, *memory_type,
-        *planned_type;
+        *exec_type, *front_iter_type, *rows_type, *memory_type, *planned_type;
     struct py_ref *free_refs;
     uint32_t n_free_refs;
 #define X(n) PyObject *hook_##n;
@@ -387,7 +386,8 @@ void py_turn_let_go(struct py_state *st);
 extern PyMethodDef py_stack_methods[];
 
 /* ---- py_memory.c */
-void py_memory_advise(void); /* large values of Python (bytes of a file) lie on huge pages from now on; once, by the only thread of a process */
+void py_memory_advise(
+    void); /* large values of Python (bytes of a file) lie on huge pages from now on; once, by the only thread of a process */
 extern PyMethodDef py_memory_methods[];
 
 /* ---- py_watch.c */

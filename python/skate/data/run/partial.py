@@ -114,7 +114,8 @@ class _Kernel:
     def __init__(self, params: dict[str, Any]):
         self.of = kernel(params)
         self.what = self.of.what()
-        self.states = self.schema = None
+        self.states: Any = None
+        self.schema: Any = None
 
     def add(self, batch: Any) -> None:
         """Takes states, or rows."""
