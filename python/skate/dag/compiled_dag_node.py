@@ -368,27 +368,44 @@ class CompiledDAG:
         with self._read_lock:
             self._read_until(index, timeout)
 
+    def _read_next(self, index, timeout):
+        """The result of execution `index`, which nobody has read, of a graph with one."""
+        with self._read_lock:
+            if index <= self._max_finished_execution_index:  # another thread has, meanwhile
+                return self._result_buffer.pop(index)[0]
+            values, failed = self._read_one(self._get_timeout if timeout is None else timeout)
+            self._max_finished_execution_index = index
+        return Failed(values[0]) if failed[0] else values[0]
+
+    def _opened(self, value):
+        if type(value) is Failed:
+            raise value.error
+        return value
+
+    def _read_one(self, timeout):
+        graph = self._graph
+        if graph is None:
+            raise self._over()
+        try:
+            return graph.read(timeout)
+        except exceptions.RayChannelTimeoutError:
+            raise exceptions.RayChannelTimeoutError(
+                f"If the execution is expected to take a long time, increase RAY_CGRAPH_get_timeout which is currently {self._get_timeout} "
+                "seconds. Otherwise, this may indicate that the execution is hanging."
+            ) from None
+        except exceptions.RayChannelError:
+            raise self._over() from None
+
     def _read_until(self, index, timeout):
         deadline = None
         while self._max_finished_execution_index < index:
-            graph = self._graph
-            if graph is None:
-                raise self._over()
             if len(self._result_buffer) >= self._max_buffered_results:
                 raise exceptions.RayCgraphCapacityExceeded(
                     f"The compiled graph can't have more than {self._max_buffered_results} buffered results, and you currently have "
                     f"{len(self._result_buffer)} buffered results. Call `ray.get()` on CompiledDAGRef's (or await on CompiledDAGFuture's) to retrieve "
                     "results, or increase `_max_buffered_results` if buffering is desired, note that this will increase driver memory usage."
                 )
-            try:
-                values, failed = graph.read(timeout)
-            except exceptions.RayChannelTimeoutError:
-                raise exceptions.RayChannelTimeoutError(
-                    f"If the execution is expected to take a long time, increase RAY_CGRAPH_get_timeout which is currently {self._get_timeout} "
-                    "seconds. Otherwise, this may indicate that the execution is hanging."
-                ) from None
-            except exceptions.RayChannelError:
-                raise self._over() from None
+            values, failed = self._read_one(timeout)
             self._note(values, failed)
             if self._max_finished_execution_index < index and timeout > 0:  # the time is for all of them
                 now = time.monotonic()
@@ -422,9 +439,7 @@ class CompiledDAG:
             value = kept.pop(output or 0)
             self._got_ref_idxs.setdefault(index, set()).add(output)
             self._done_with(index)
-        if type(value) is Failed:
-            raise value.error
-        return value
+        return self._opened(value)
 
     def _delete_execution_results(self, index, output):
         """Of a result that nobody will take."""

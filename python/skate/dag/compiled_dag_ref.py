@@ -49,10 +49,14 @@ class CompiledDAGRef(_Result):
         """
         if self._taken:
             raise ValueError("ray.get() can only be called once on a CompiledDAGRef, and it was already called.")
-        dag = self._dag
-        dag._execute_until(self._execution_index, timeout)
+        dag, index = self._dag, self._execution_index
+        if index == dag._max_finished_execution_index + 1 and self._channel_index is None and not dag._destructed_ref_idxs:
+            value = dag._read_next(index, timeout)  # results are asked for one after the other: nothing is to be kept
+            self._taken = True
+            return dag._opened(value)
+        dag._execute_until(index, timeout)
         self._taken = True
-        return dag._take(self._execution_index, self._channel_index)
+        return dag._take(index, self._channel_index)
 
     __skate_get__ = get  # what skate.get() asks for
 
