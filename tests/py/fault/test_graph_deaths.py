@@ -113,10 +113,14 @@ def test_a_killed_actor_is_named_and_the_others_live(ray):
 def test_it_dies_in_the_middle_of_a_method(ray):
     a, b = Actor.remote(), Actor.remote()
     compiled = chain([a, b], "die_at")
-    refs = [compiled.execute(i) for i in range(6)]
-    assert ray.get(refs[0]) == 0  # what was there before stays
+    refs = [compiled.execute(i) for i in range(3)]
+    assert ray.get(refs[2]) == 2
+    refs += [compiled.execute(i) for i in range(3, 6)]
     with pytest.raises(exceptions.ActorDiedError):
-        [ray.get(r) for r in refs[1:]]
+        ray.get(refs[3])
+    assert ray.get(refs[:2]) == [0, 1]  # what was there before stays
+    with pytest.raises(exceptions.ActorDiedError):
+        ray.get(refs[5])
     compiled.teardown()
     with pytest.raises(exceptions.RayChannelError):
         compiled.execute(1)
@@ -169,11 +173,11 @@ def test_references_inside_values(ray):
     a, b = Actor.remote(), Actor.remote()
     with InputNode() as x:
         compiled = b.value_of.bind(a.ref_of.bind(x)).experimental_compile()
-    for i in range(15):
+    for i in range(6):
         assert ray.get(compiled.execute(i)) == i
     compiled.teardown()
     compiled = chain([a, b])
-    for i in range(15):
+    for i in range(6):
         ref = ray.get(compiled.execute([ray.put(i)]))[0]
         gc.collect()
         assert ray.get(ref) == i
@@ -199,7 +203,8 @@ def test_compile_and_teardown_leave_nothing(ray):
         if i == 20:
             first = rss()
     assert first is not None and _skate.Graph.living() == 0
-    eventually(lambda: rss()[1:] == first[1:])  # the threads of loops end a little later than their seats are free
+    # The threads of loops end a little later than their seats are free: so it may have been at the first look, too.
+    eventually(lambda: rss()[1] <= first[1] and rss()[2] <= first[2])
     last = rss()
     assert last[0] - first[0] < (8 << 20) + ROUNDS * 2000
 
