@@ -177,7 +177,7 @@ static PyObject *rows_add(PyObject *o, PyObject *batch) {
     struct py_state *st = py_state_of(Py_TYPE(o));
     struct ArrowSchema *schema;
     struct held h = {0};
-    uint32_t slot;
+    uint32_t slot = UINT32_MAX;
     PY_ERR(err);
     if (is_busy(r) || hold(st, &h, batch, &schema) < 0) return NULL;
     if (r->schema && !sk_block_same_schema(r->schema, schema)) {
