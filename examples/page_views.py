@@ -1,14 +1,16 @@
 """Online aggregation of page views: what are the most read pages, after a twentieth of the data and at the end? Run: python examples/page_views.py [--plot views.png]
 
-Exoshuffle's second application (SIGCOMM 2023, 5.3): a shuffle whose reduces take their own last state and a round of maps, so that each round gives a result that can be shown,
-against the plain one, whose reduces begin when all maps have ended. Partitions hold page numbers that follow Zipf's law; the error of a partial result is the sum of the
-absolute differences to the final shares (L1)."""
+Exoshuffle's second application (SIGCOMM 2023, 5.3), in three ways. Online: a shuffle whose reduces take their own last state and a round of maps, so that each round gives a
+result that can be shown. Plain: its reduces begin when all maps have ended. And by skate.data, which has such results of any aggregate (GroupedData.iter_partial).
+Partitions hold page numbers that follow Zipf's law; the error of a partial result is the sum of the absolute differences to the final shares (L1)."""
 
 import argparse
 import time
 
 import numpy as np
 import skate
+import skate.data
+from skate.data.aggregate import Count
 
 PAGES = 200_000
 
@@ -74,18 +76,41 @@ def online(partitions, views, reducers, rounds):
     return results
 
 
+def library(partitions, views):
+    """The same by skate.data: partial results of an aggregate, the partitions in a random order, each result an estimate of the whole."""
+    ds = skate.data.range(partitions, override_num_blocks=partitions)
+    log = ds.map_batches(lambda batch: {"page": np.concatenate([draw(int(part), views) for part in batch["id"]])})
+    begin, results = time.perf_counter(), []
+    for partial in log.groupby("page").iter_partial(Count(), seed=0):
+        views_now = np.zeros(PAGES)
+        views_now[partial.table["page"].to_numpy()] = partial.table["count()"].to_numpy()
+        results.append((time.perf_counter() - begin, views_now))
+    return results
+
+
+def say(name: str, results, want: np.ndarray, plain_s: float):
+    """Prints a line of it; returns seconds and errors of the results."""
+    times, errors = [t for t, _ in results], [l1(r, want) for _, r in results]
+    assert (results[-1][1] == want).all(), f"the last result of {name} differs from the plain one"
+    share = times[0] / times[-1]
+    print(f"{name}: first of {len(times)} results after {times[0]:.2f} s ({share:.1%} of it, error {errors[0]:.3f}), ", end="")
+    print(f"half-way {errors[len(errors) // 2 - 1]:.3f}, end {times[-1]:.2f} s ({times[-1] / plain_s:.2f} of plain)")
+    return times, errors
+
+
 def l1(partial: np.ndarray, final: np.ndarray) -> float:
     return float(np.abs(partial / partial.sum() - final / final.sum()).sum())
 
 
-def plot(path, times, errors, plain_s):
+def plot(path, curves, plain_s):
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(7, 4))
-    axes.plot(times, errors, marker=".", label="online: error of the result so far")
+    for name, (times, errors) in curves.items():
+        axes.plot(times, errors, marker=".", label=f"{name}: error of the result so far")
     axes.axvline(plain_s, color="tab:red", label="plain: the only result")
     axes.set_xlabel("seconds")
     axes.set_ylabel("L1 error")
@@ -110,14 +135,14 @@ def main():
     skate.get(maps(range(4), 100, 2)[0])  # the workers are there
     ((plain_s, want),) = plain(a.partitions, a.views, a.reducers)
     results = online(a.partitions, a.views, a.reducers, a.rounds)
-    times, errors = [t for t, _ in results], [l1(r, want) for _, r in results]
-    assert (results[-1][1] == want).all(), "the online result differs from the plain one"
     print(f"{want.sum():,} views of {np.count_nonzero(want):,} pages; most read: {', '.join(map(str, np.argsort(-want)[:5]))}")
-    print(f"plain:  {plain_s:.2f} s")
-    print(f"online: first result after {times[0]:.2f} s ({times[0] / times[-1]:.1%} of it, error {errors[0]:.3f}), ", end="")
-    print(f"half-way {errors[len(errors) // 2 - 1]:.3f}, end {times[-1]:.2f} s ({times[-1] / plain_s:.2f} of plain)")
+    print(f"plain: {plain_s:.2f} s")
+    curves = {
+        "online": say("online", results, want, plain_s),
+        "skate.data": say("skate.data", library(a.partitions, a.views), want, plain_s),
+    }
     if a.plot:
-        plot(a.plot, times, errors, plain_s)
+        plot(a.plot, curves, plain_s)
 
 
 if __name__ == "__main__":
