@@ -49,6 +49,7 @@ static void write_exec(struct sk_wr *w, const struct sk_exec *x, const struct sk
         for (uint32_t i = 0; i < b->pack->n; i++) sk_wr_u32(w, b->pack->part[i].len64);
     }
     if (t->phase) {
+        SK_ASSERT(!s->merge || t->in.head);
         const struct sk_pack *p = s->merge ? t->in.head->pack : NULL;
         sk_wr_u32(w, p ? p->first : t->unit);
         sk_wr_u32(w, p ? p->first + p->n : t->last);
