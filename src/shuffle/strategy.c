@@ -2,18 +2,20 @@
  * M / F packs where F are merged) with the figures of this store and of a disk. Pure.
  *
  * Measured on 2 cores, 10 million rows of 100 bytes through a store of 128 MiB (8 times less), 64 maps, 96 partitions: one value a map 143 s, eight 5.7 s. With one
- * all of a full store is held by the reduces at work, so what they read from disk finds no room: each part waits for the overflow. */
+ * all of a full store is held by the reduces at work, so what they read from disk finds no room: each part waits for the overflow. What merges cost is from 100 MB
+ * through 32 MiB (bench/py/strategies.py): 64 maps' packs merged by fours took 3 ns a byte of a loaded CPU, and 134 MiB went to disk, not 85. */
 #include <string.h>
 
 #include "shuffle/shuffle.h"
 
 #define OBJECT_S 15e-6   /* a value: put, told of, given back */
 #define SLICE_S 3e-6     /* a part of a value as an argument */
-#define READ_S 60e-6     /* a part that is read from disk, beside its bytes */
+#define READ_S 50e-6     /* a part that is read from disk, beside its bytes */
 #define DISK_S 1e-9      /* a byte to or from disk */
 #define CROWDED_S 150e-9 /* a byte that is read while reduces at work hold all of memory */
 #define COPY_S 0.1e-9    /* a byte that a task gets for nothing, as part of a whole value */
-#define MERGE_S 0.6e-9   /* a byte that is merged: read, and written once more */
+#define MERGE_S 2e-9     /* a byte that is merged, of a CPU: read, and written once more */
+#define AGAIN 0.6        /* of the bytes on disk: those that went there before they were merged, and come back for it */
 #define TASK_S 150e-6    /* a task */
 #define GATHERED 4u      /* a share of memory: packs that wait to be merged */
 
@@ -44,9 +46,10 @@ double sk_shuffle_cost(const struct sk_shuffle_sizes *z, struct sk_shuffle_way w
         sec += merges * TASK_S + sources * v * OBJECT_S + bytes * MERGE_S / (double)SK_MAX(z->slots, 1u);
     }
     double disk = z->spills && bytes > memory ? bytes - memory : 0, slices = sources * SK_MAX(reduces, v);
+    if (way.merge > 1) sec += AGAIN * disk * 2 * DISK_S;
     double held = SK_MIN(2 / v, 1);                    /* of memory: values that reduces at work have parts of, at the border of two */
     double crowd = SK_MIN(SK_MAX(2 * held - 1, 0), 1); /* up to half of it there is room for what they read */
     sec += slices * SLICE_S + disk * (2 * DISK_S + crowd * CROWDED_S);
-    if (disk > 0) sec += slices * disk / bytes * READ_S;
+    if (disk > 0) sec += slices * disk / bytes * READ_S / (double)SK_MAX(z->slots, 1u);
     return z->parts ? sec : sec + bytes * SK_MAX(reduces / v - 1, 0) * COPY_S;
 }

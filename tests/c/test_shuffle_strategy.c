@@ -60,7 +60,7 @@ TEST(auto_has_one_value_a_map_while_memory_holds_all_and_a_few_beyond) {
 }
 
 TEST(auto_merges_where_reduces_would_read_many_small_parts) {
-    struct sk_shuffle_sizes z = sizes(400000);
+    struct sk_shuffle_sizes z = sizes(4000000);
     CHECK_GT(way("auto", z).merge, 1);
     z.map_bytes = 1 * MB; /* 16,000 maps of 16 GB: parts of 2 KiB */
     z.bytes = 16000 * MB;
