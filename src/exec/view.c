@@ -75,7 +75,10 @@ uint64_t sk_stage_est_out(const struct sk_step *x, const struct sk_sstage *s) {
 /* Bytes of a task of a map, and of all of them, as far as it is known: those that have not started are guessed by those that have. Where it waits for a source that
  * is in front of it, by how much of that has started. */
 static void map_sizes(const struct sk_step *x, const struct sk_sstage *s, uint64_t *map, uint64_t *all) {
+    uint64_t takes = sk_stage_next_in_bytes(s);
     *map = SK_MAX(sk_stage_est_out(x, s), s->in_flight ? s->promise / s->in_flight : 0);
+    if (takes && !sk_size_est_known(&s->size))
+        *map = takes; /* as much as it takes: what is promised before anything is known is many times that */
     if (s->tasks_done) *map = SK_MAX(*map, s->bytes_out / s->tasks_done);
     uint64_t tasks = s->in_flight + (s->source ? s->n_units - s->next_unit : s->n_ready), parts = 1, begun = 1;
     for (const struct sk_sstage *in = s; in->n_inputs && !in->source; in = &x->s[in->inputs[0]])
