@@ -1,6 +1,7 @@
 """An exchange whose disk fills in the middle: one error that says so, and nothing is left of it."""
 
 import gc
+import time
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ def test_the_disk_fills_in_the_middle(op):
         "join": lambda ds: ds.join(sd.range(1000), "left_outer", num_partitions=8, on=("k",), right_on=("id",)),
     }[op]
     ds = what(rows(600_000))
-    with pytest.raises((OutOfDiskError, ObjectStoreFullError), match=r"quota|cannot be read back from disk") as e:
+    with pytest.raises((OutOfDiskError, ObjectStoreFullError), match=r"quota|cannot be read back from disk|store is full") as e:
         for _ in ds.iter_batches(batch_size=None):
             pass
     del ds, e
@@ -37,5 +38,7 @@ def test_the_disk_fills_in_the_middle(op):
         n += len(b["k"])
     assert n == 20_000, "and the next run goes on"
     gc.collect()
-    left = _skate.status()
-    assert left["spill_objects_on_disk"] == left["spill_disk_bytes"] == left["overflow_objects"] == 0, left
+    until = time.monotonic() + 60
+    while any((left := _skate.status())[k] for k in ("spill_objects_on_disk", "spill_disk_bytes", "overflow_objects")):
+        assert time.monotonic() < until, left  # what ran on when the run had failed gives back what it has made
+        time.sleep(0.01)
