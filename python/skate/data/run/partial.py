@@ -173,11 +173,13 @@ class Fold:
         self.at: list[str] = []  # of which numbers a square is: "2ab" of the two of the aggregate number 2
         self.any = False
 
-    def take(self, states: list[Any]) -> None:
-        """A round: the states of some pieces, of each a row a group at most."""
+    def take(self, states: list[Any], last: bool = False) -> None:
+        """A round: the states of some pieces, of each a row a group at most. last: it is the last one, whose result has no error, so that no squares are wanted."""
         for s in states:
             self.any = True
             self.of.add(s)
+            if last:
+                continue
             results = self.of.results(s)
             products = self._products(results)
             self.at = list(products)
@@ -278,6 +280,6 @@ def _results(ds: Any, node: Node, fold: Fold, ends: set[int]) -> Iterator[Partia
     finally:
         run.close()
     if states:
-        fold.take(states)
+        fold.take(states, last=True)
     if fold.any:
         yield fold.result(fold.pieces)
