@@ -62,6 +62,15 @@ sk_rc sk_block_measure(const struct ArrowSchema *schema, const struct ArrowArray
                        struct sk_err *err) SK_MUST_USE;
 /* Fills dst (64-byte aligned, at least the measured size). Cannot fail. */
 void sk_block_write(const struct sk_block_plan *plan, uint8_t *dst);
+/* The buffer of the plan with the most bytes, if it is one piece of memory: where it lies, and where in the block it goes. False: it is not. */
+struct sk_block_largest {
+    const void *src;
+    uint64_t off, len;
+    uint32_t buffer;
+};
+bool sk_block_plan_largest(const struct sk_block_plan *plan, struct sk_block_largest *out);
+/* The same as write, for a dst at whose place `off` that buffer lies already. */
+void sk_block_write_around(const struct sk_block_plan *plan, uint8_t *dst, const struct sk_block_largest *there);
 void sk_block_plan_free(struct sk_block_plan *plan);
 /* The same for rows index[0], ..., index[n - 1] only, in this order; rows may repeat. SK_EINVAL, too: an index that is no row. The index need not outlive
  * the plan. Cost: 16 bytes a run of neighbouring rows. */

@@ -338,7 +338,19 @@ void sk_block_write_op(const struct sk_block_op *op, uint8_t *d) {
     }
 }
 
-void sk_block_write(const struct sk_block_plan *plan, uint8_t *dst) {
+bool sk_block_plan_largest(const struct sk_block_plan *plan, struct sk_block_largest *out) {
+    uint32_t k = 0;
+    if (plan->n_parts || !plan->hdr.n_buffers) return false;
+    for (uint32_t i = 1; i < plan->hdr.n_buffers; i++)
+        if (plan->ops[i].len > plan->ops[k].len) k = i;
+    const struct sk_block_op *op = &plan->ops[k];
+    if (op->kind != SK_BLOCK_OP_COPY || op->many || op->set.places || op->set.from || op->set.n_ranges != 1 || !op->one.src) return false;
+    *out = (struct sk_block_largest){(const uint8_t *)op->one.src + op->set.one.at * op->width, op->off, op->len, k};
+    return true;
+}
+
+/* All but the content of buffer `but`. */
+static void write_but(const struct sk_block_plan *plan, uint8_t *dst, uint32_t but) {
     const struct sk_block_hdr *h = &plan->hdr;
     SK_ASSERT(((uintptr_t)dst & (SK_BLOCK_ALIGN - 1)) == 0);
     memcpy(dst, h, sizeof *h);
@@ -353,7 +365,14 @@ void sk_block_write(const struct sk_block_plan *plan, uint8_t *dst) {
         const struct sk_block_op *op = &plan->ops[i];
         if (!op->len) continue;
         if (plan->n_parts) sk_block_write_joined(plan, i, dst + op->off);
-        else sk_block_write_op(op, dst + op->off);
+        else if (i != but) sk_block_write_op(op, dst + op->off);
         memset(dst + op->off + op->len, 0, (size_t)(SK_ALIGN(op->len, SK_BLOCK_ALIGN) - op->len));
     }
+}
+
+void sk_block_write(const struct sk_block_plan *plan, uint8_t *dst) { write_but(plan, dst, UINT32_MAX); }
+
+void sk_block_write_around(const struct sk_block_plan *plan, uint8_t *dst, const struct sk_block_largest *there) {
+    SK_ASSERT(there->buffer < plan->hdr.n_buffers && plan->ops[there->buffer].off == there->off);
+    write_but(plan, dst, there->buffer);
 }

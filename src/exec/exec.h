@@ -24,11 +24,13 @@ struct sk_block_note {
     uint64_t schema; /* checksum of its schema (sk_block_sizes) */
 };
 enum { SK_BLOCK_NOTE = 0x4e424b53 };
-/* Note of a finished stage task: magic, n, then per fused operator: rows_out, ns (worker time inside that operator), io_retries, aside. */
+/* Note of a finished stage task: magic, n, then per fused operator: rows_out, ns (worker time inside that operator), and counts. */
 struct sk_task_note_op {
     uint64_t rows_out, ns;
     uint64_t io_retries; /* reads and writes that were tried again */
     uint64_t aside;      /* rows that its quicker way refused: images that Pillow decoded */
+    uint64_t in_place;   /* blocks that were not copied: around an array that its function made in the store */
+    uint64_t no_room;    /* such arrays for which the store had no room */
 };
 struct sk_task_note { /* n of them follow */
     uint32_t magic, n;

@@ -154,9 +154,11 @@ int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e, stru
         Py_DECREF(out);
         return 0;
     }
+    e->keep = NULL;
     PY_DROP(st)
-    rc = st->engine->ops->buf_alloc(st->engine, size.total_bytes, &e->buf, &err); /* small ones too: a block wants its alignment */
-    if (rc == SK_OK) {
+    if (o->plan && !o->value && py_npmem_place(st, o->plan, &e->buf, &e->keep)) rc = SK_OK;
+    else rc = st->engine->ops->buf_alloc(st->engine, size.total_bytes, &e->buf, &err); /* small ones too: a block wants its alignment */
+    if (rc == SK_OK && !e->keep) {
         py_warm(st->engine, e->buf.data, (size_t)size.total_bytes);
         write_out(o, e->buf.data);
     }

@@ -328,9 +328,11 @@ static PyObject *op_dict(const struct sk_exec_op_stats *o) {
               I(*o, d, wait_input_ns) == 0 && I(*o, d, wait_memory_ns) == 0 && I(*o, d, wait_resource_ns) == 0 &&
               I(*o, d, wait_consumer_ns) == 0 && I(*o, d, first_out_ns) == 0 && U(*o, d, n_actors) == 0 && I(*o, d, total_units) == 0;
     for (uint32_t i = 0; ok && i < SK_MIN(o->n_fused, SK_COUNT(o->fused)); i++) {
-        PyObject *row = Py_BuildValue("{s:K,s:K,s:K,s:K}", "rows_out", (unsigned long long)o->fused[i].rows_out, "ns",
-                                      (unsigned long long)o->fused[i].ns, "io_retries", (unsigned long long)o->fused[i].io_retries, "aside",
-                                      (unsigned long long)o->fused[i].aside);
+        const struct sk_task_note_op *f = &o->fused[i];
+        PyObject *row =
+            Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K}", "rows_out", (unsigned long long)f->rows_out, "ns", (unsigned long long)f->ns,
+                          "io_retries", (unsigned long long)f->io_retries, "aside", (unsigned long long)f->aside, "in_place",
+                          (unsigned long long)f->in_place, "no_room", (unsigned long long)f->no_room);
         ok = row && PyList_Append(fused, row) == 0;
         Py_XDECREF(row);
     }

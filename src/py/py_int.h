@@ -66,6 +66,7 @@ struct py_ref;
 struct py_exec;
 struct sk_block_sizes;
 struct sk_plan;
+struct sk_block_plan;
 
 struct py_state {
     struct sk_engine *engine; /* NULL: none open */
@@ -237,6 +238,7 @@ struct py_enc {
     uint32_t gen;
     bool has_buf, is_there; /* is_there: it lies in memory of `into` */
     struct py_into *into;   /* or NULL */
+    struct sk_view *keep;   /* of a block with has_buf: see sk_payload */
 };
 /* Encodes `v`, borrowing from it: v must live until py_enc_done. Values over SK_INLINE_MAX go into a buffer of the engine. */
 int py_encode(struct py_state *st, PyObject *v, struct py_enc *e, struct py_collector *c);
@@ -261,6 +263,17 @@ int py_room_put(struct py_state *st, PyObject *v, sk_oid *out); /* *out: a refer
 int py_room_send(struct py_state *st, PyObject *v, struct sk_task *t, uint32_t i, bool yields, sk_rc *rc, struct sk_err *err);
 int py_room_types(PyObject *module, struct py_state *st);
 extern PyMethodDef py_room_methods[];
+
+/* ---- py_npmem.c: arrays that NumPy makes in the store */
+struct py_npmem_counts {
+    uint64_t leased, placed, refused;
+};
+/* Whether the block of the plan was written around an array that is in the store: *out is the buffer that holds it, *keep where the writer's view of it goes (sk_payload). GIL
+ * held or dropped; the caller holds the array. */
+bool py_npmem_place(struct py_state *st, const struct sk_block_plan *plan, struct sk_buf *out, struct sk_view **keep);
+void py_npmem_forget(void); /* in the child of a fork */
+void py_npmem_end(void);    /* the module goes; arrays may live on */
+extern PyMethodDef py_npmem_methods[];
 
 /* ---- py_own.c: bytes of an object as memory that one may write */
 int py_own_types(PyObject *module, struct py_state *st);

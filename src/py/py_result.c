@@ -38,6 +38,7 @@ int py_send_value(struct py_state *st, struct sk_task *t, PyObject *v, uint32_t 
     if ((block ? py_block_encode(st, v, &e, &size) : py_encode(st, v, &e, &c)) < 0) goto out;
     if (py_enc_payload(st, &e, &c, 0, &p) < 0) goto out;
     if (block) {
+        p.keep = e.has_buf ? e.keep : NULL;
         p.note = (struct sk_bytes){&note, py_blockout_note(v, size, &note)};
     }
     py_enc_taken(&e);

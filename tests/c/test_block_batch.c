@@ -467,3 +467,43 @@ TEST(batches_of_one_schema_have_one_checksum) {
     CHECK(schema_of("l", "y", 4, ARROW_FLAG_NULLABLE) != crc);
     CHECK(schema_of("l", "x", 4, 0) != crc);
 }
+
+TEST(batch_around_its_largest_buffer) {
+    static int64_t big[1000];
+    static int16_t small[1000];
+    struct made x, y, z, b;
+    for (int i = 0; i < 1000; i++) {
+        big[i] = (int64_t)test_rand();
+        small[i] = (int16_t)test_rand();
+    }
+    MAKE_LEAF(&x, "s", "x", 900, 3, NULL, small);
+    MAKE_LEAF(&y, "l", "y", 900, 50, NULL, big);
+    MAKE_LEAF(&z, "s", "z", 900, 0, NULL, small);
+    make_batch(&b, 900);
+    make_child(&b, &x);
+    make_child(&b, &y);
+    make_child(&b, &z);
+    struct block want = make_block(&b);
+    struct sk_block_plan *plan = NULL;
+    struct sk_block_largest at;
+    uint64_t size;
+    CHECK_OK(sk_block_measure(&b.schema, &b.array, &plan, &size, NULL));
+    CHECK(sk_block_plan_largest(plan, &at));
+    CHECK(at.src == big + 50 && at.len == 900 * 8 && at.off % SK_BLOCK_ALIGN == 0 && at.off + at.len < size && size == want.n);
+    uint8_t *got = sk_alloc_aligned(SK_TAG_TEST, SK_BLOCK_ALIGN, size);
+    CHECK(got);
+    memset(got, 0xab, size);
+    memcpy(got + at.off, at.src, at.len); /* it lies there already */
+    sk_block_write_around(plan, got, &at);
+    CHECK(!memcmp(got, want.p, size));
+    memset(got + at.off, 0xab, at.len); /* and is not written */
+    sk_block_write_around(plan, got, &at);
+    CHECK(got[at.off] == 0xab && got[at.off + at.len - 1] == 0xab);
+    struct sk_block_plan *joined = NULL;
+    CHECK_OK(sk_block_plan_join((const struct sk_block_plan *[]){plan, plan}, 2, &joined, NULL));
+    CHECK(joined && !sk_block_plan_largest(joined, &at)); /* of two places */
+    sk_block_plan_free(joined);
+    sk_block_plan_free(plan);
+    sk_free(got);
+    free_block(&want);
+}

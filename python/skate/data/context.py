@@ -544,6 +544,7 @@ _SETTINGS: dict[str, tuple[Any, Check]] = {
     "max_errors": (None, _max_errors),
     "broadcast_join_bytes": (10 * MiB, _whole(0, "bytes (0: never)")),
     "replay_bytes": (64 * MiB, _whole(0, "bytes")),
+    "arrays_in_store": (32 * MiB, _whole(0, "bytes (0: never)")),
     "checkpoint_config": (None, _checkpoint),
     "enable_auto_log_stats": (False, _flag()),
     "verbose_stats_logs": (False, _flag()),
@@ -600,6 +601,7 @@ class DataContext:
     broadcast_join_bytes: A side of a join that comes to at most so many bytes goes to each block of the other side, which is not moved then; 0: never. Joins with a
         num_partitions, and those whose kind does not allow it, move both sides.
     replay_bytes: A batch that makes a function of the user fail is kept for `skate replay` (data/worker/replay.py) when it has at most so many bytes; 0: none is.
+    arrays_in_store: Arrays of at least so many bytes that NumPy makes inside functions of map_batches are made in the object store, so that a block of one is not copied; 0: never.
     checkpoint_config: A skate.data.checkpoint.CheckpointConfig: writes of files can be resumed.
     enable_auto_log_stats, verbose_stats_logs: Whether each run writes its statistics to the log `ray.data`, and all of them.
     max_tasks_in_flight_per_actor: Tasks that an actor of a pool has at once, one running, the others next; None: the engine chooses.
@@ -639,6 +641,7 @@ class DataContext:
     max_errors: int | float | None
     broadcast_join_bytes: int
     replay_bytes: int
+    arrays_in_store: int
     checkpoint_config: Any
     enable_auto_log_stats: bool
     verbose_stats_logs: bool

@@ -591,7 +591,7 @@ static const struct sk_groups_ops groups = {.create = c_group_create, .remove = 
 static const struct sk_envs_ops envs = {.define = c_env_define};
 static const struct sk_state_ops state = {.rows = c_state, .workers = c_workers, .status = c_status};
 static const struct sk_watch_ops watch = {.add = c_watch, .remove = c_unwatch};
-static const struct sk_windows_ops windows = {.open = c_window, .file = c_file, .warm = c_buf_warm};
+static const struct sk_windows_ops windows = {.open = c_window, .file = c_file, .lease = sk_client_lease, .warm = c_buf_warm};
 static const struct sk_engine_class cls = {.name = "local-worker", .close = c_close};
 const struct sk_engine sk_client_engine = {.cls = &cls,
                                            .ops = &ops,

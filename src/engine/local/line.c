@@ -383,7 +383,7 @@ sk_rc sk_client_ask_number(struct sk_client *c, void *msg, size_t len, size_t at
 
 /* ---- store memory ---------------------------------------------------------------------------------------------------------------- */
 
-/* len bytes, or min of them when room is short; waits as long as there may be room. */
+/* len bytes, or min of them when room is short; waits as long as there may be room. min 0: all of it, and only if there is plenty now. */
 static sk_rc lease(struct sk_client *c, uint64_t len, uint64_t min, uint64_t *off, uint64_t *got, struct sk_err *err) {
     struct {
         uint32_t type, pad;
@@ -395,6 +395,14 @@ static sk_rc lease(struct sk_client *c, uint64_t len, uint64_t min, uint64_t *of
     if (rc == SK_OK) *off = sk_rd_u64(&r), *got = sk_rd_u64(&r);
     sk_free(m);
     return rc;
+}
+
+sk_rc sk_client_lease(struct sk_engine *e, size_t len, struct sk_buf *out, struct sk_err *err) {
+    struct sk_client *c = sk_container_of(e, struct sk_client, base);
+    uint64_t off, got;
+    SK_TRY(lease(c, SK_ALIGN(SK_MAX(len, 1), SK_STORE_ALIGN), 0, &off, &got, err));
+    *out = (struct sk_buf){c->data_seg.base + off, len, off};
+    return SK_OK;
 }
 
 static void give(struct sk_client *c, uint64_t off, uint64_t len) { /* locked */

@@ -356,7 +356,8 @@ static void on_TIMEOUT(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r
 
 static void on_LEASE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     uint64_t req = sk_rd_u64(r), len = sk_rd_u64(r), min = sk_rd_u64(r);
-    if (!r->bad) sk_space_lease(l, w, req, 0, len, SK_MIN(min, len));
+    if (!r->bad && !min) sk_space_lease_now(l, w, req, len);
+    else if (!r->bad) sk_space_lease(l, w, req, 0, len, SK_MIN(min, len));
 }
 
 static void on_EXTENT(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {

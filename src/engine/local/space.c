@@ -299,6 +299,14 @@ void sk_space_step(struct sk_local *l) {
 
 /* ---- calls ------------------------------------------------------------------------------------------------------------------------------------------------ */
 
+static void leased(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t off, uint64_t len) {
+    struct {
+        uint32_t type, rc;
+        uint64_t req, off, len;
+    } m = {SK_M_REPLY, SK_OK, req, off, len};
+    (void)sk_peer_reply(l, w, &m, sizeof m);
+}
+
 void sk_space_lease(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t graph, uint64_t len, uint64_t min) {
     struct sk_err err = {.msg = "no memory"};
     struct sk_room now = {.w = w, .graph = graph, .len = len, .min = min};
@@ -324,15 +332,22 @@ void sk_space_lease(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint
         sk_list_push_back(&l->space.rooms, &r->link);
         if (w->place.state == SK_W_LEASED) sk_ltask_take_back_all(l, w); /* what is queued behind it must not wait for it */
     } else if (rc == SK_OK) {
-        struct {
-            uint32_t type, rc;
-            uint64_t req, off, len;
-        } m = {SK_M_REPLY, SK_OK, req, now.off, now.got};
-        (void)sk_peer_reply(l, w, &m, sizeof m);
+        leased(l, w, req, now.off, now.got);
         w->has_lease |= !graph;
     } else {
         sk_peer_error(l, w, req, rc, err.msg);
     }
+}
+
+void sk_space_lease_now(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t len) {
+    sk_off off;
+    bool plenty = !somebody_waits(l) && len <= size_of(l) && left_of(l) >= len + size_of(l) / 16; /* below that objects go to disk */
+    if (!plenty || sk_space_alloc(l, w->proc, len, &off, NULL) != SK_OK) {
+        sk_peer_error(l, w, req, SK_EFULL, "the store has little room");
+        return;
+    }
+    leased(l, w, req, off, len);
+    w->has_lease = true;
 }
 
 /* Parts of what is on disk. */

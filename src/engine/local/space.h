@@ -64,6 +64,8 @@ sk_rc sk_space_overflow(struct sk_local *l, uint32_t proc, uint64_t len, sk_off 
 bool sk_space_get(struct sk_local *l, struct sk_req *q); /* true: some of its objects are on disk, it waits for them now */
 /* Replies now or later, with [off, +len) or [off, +min), or an error. graph 0: the worker's, else an extent of that. */
 void sk_space_lease(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t graph, uint64_t len, uint64_t min);
+/* The same for the worker, at once: only while a sixteenth of the store stays free, and nobody waits. */
+void sk_space_lease_now(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t len);
 void sk_space_give_back(struct sk_local *l);          /* disk of what was freed in the overflow */
 bool sk_space_hope(struct sk_local *l, uint64_t len); /* the store is full: may it have room for len soon? */
 void sk_space_worker_gone(struct sk_local *l, struct sk_lworker *w);

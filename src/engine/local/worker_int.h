@@ -111,6 +111,7 @@ sk_rc sk_client_answer_rc(const struct sk_msg *m, struct sk_rd *r, struct sk_err
 sk_rc sk_client_answer_of(struct sk_client *c, uint64_t req, struct sk_err *err);
 uint64_t sk_client_ask(struct sk_client *c, void *msg, size_t len, size_t at);
 sk_rc sk_client_ask_number(struct sk_client *c, void *msg, size_t len, size_t at, uint64_t *out, struct sk_err *err);
+sk_rc sk_client_lease(struct sk_engine *e, size_t len, struct sk_buf *out, struct sk_err *err); /* windows.h */
 sk_rc sk_client_buf_alloc(struct sk_engine *e, size_t len, struct sk_buf *out, struct sk_err *err);
 void sk_client_buf_abort(struct sk_engine *e, struct sk_buf *b);
 

@@ -8,7 +8,7 @@ import types
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from skate import _lazy
+from skate import _lazy, _skate
 from skate.data.op import Batches, Operator, Params
 
 pa = _lazy.module("pyarrow")
@@ -34,6 +34,7 @@ class MapBatches(Operator):
         return params["batch_format"] in ("default", "numpy") and params["batch_size"] is None
 
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:
+        params["in_store"] = tasks.DataContext.get_current().arrays_in_store
         row = 0
         tolerant = tasks.tolerates(params)
         for rb in rebatch.rebatch(batches, params["batch_size"]):
@@ -69,7 +70,11 @@ def called(params: Params, rb: Any) -> Batches:
 
 def returned(params: Params, given: Any) -> Iterator[Any]:
     """What the function gives for one batch: one value, or several."""
-    out = params["fn"](given, *params["fn_args"], **params["fn_kwargs"])
+    before = _skate.arrays_begin(params["in_store"]) if params.get("in_store") else None
+    try:
+        out = params["fn"](given, *params["fn_args"], **params["fn_kwargs"])
+    finally:
+        _skate.arrays_end(before)
     if type(out) is dict:  # the usual case, before what asks for more
         yield out
         return

@@ -44,7 +44,15 @@ class DatasetStats:
             more["rules"] = self.extra["rules"]  # what the optimiser did
         if self.extra.get("before"):
             more["before"] = [b.to_dict() for b in self.extra["before"] if b is not None]
-        return {**self.raw, **more, "io_retries": self.io_retries, "aside": self.aside, "bottleneck_label": self.bottleneck()[0]}
+        return {
+            **self.raw,
+            **more,
+            "io_retries": self.io_retries,
+            "aside": self._sum("aside"),
+            "in_place": self._sum("in_place"),
+            "no_room": self._sum("no_room"),
+            "bottleneck_label": self.bottleneck()[0],
+        }
 
     def to_json(self, **kwargs: Any) -> str:
         return json.dumps(self.to_dict(), default=str, **kwargs)
@@ -60,12 +68,12 @@ class DatasetStats:
     @property
     def io_retries(self) -> int:
         """Reads and writes that were tried again (files/retry.py)."""
-        return sum(f.get("io_retries", 0) for o in self.ops for f in o.get("fused") or [])
+        return self._sum("io_retries")
 
-    @property
-    def aside(self) -> int:
-        """Images that Pillow decoded, since the quicker decoder does not take them (values/pictures.py)."""
-        return sum(f.get("aside", 0) for o in self.ops for f in o.get("fused") or [])
+    def _sum(self, what: str) -> int:
+        """Of a count that each fused operator has (exec.h). aside: images that Pillow decoded, since the quicker decoder does not take them; in_place: blocks around an array that was made
+        in the store; no_room: arrays for which there was none."""
+        return sum(f.get(what, 0) for o in self.ops for f in o.get("fused") or [])
 
     @property
     def ops(self) -> list[dict[str, Any]]:
@@ -167,8 +175,12 @@ class DatasetStats:
         lines += [rule for rule in self.extra.get("rules") or [] if rule.startswith("join: ")]
         if self.io_retries:
             lines.append(f"Reads and writes tried again, since the store was not well: {self.io_retries:,}")
-        if self.aside:
-            lines.append(f"Images that Pillow decoded, since the quicker decoder does not take them: {self.aside:,}")
+        if self._sum("aside"):
+            lines.append(f"Images that Pillow decoded, since the quicker decoder does not take them: {self._sum('aside'):,}")
+        if self._sum("in_place"):
+            refused = self._sum("no_room")
+            said = f"; arrays for which it had no room: {refused:,}" if refused else ""
+            lines.append(f"Blocks around an array that was made in the store, without a copy: {self._sum('in_place'):,}{said}")
         errors = self.extra.get("errors")
         if errors is not None and errors.total:
             kept = f", {errors.kept:,} of them kept (Dataset.errors())" if errors.kept else ""

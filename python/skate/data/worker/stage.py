@@ -112,6 +112,7 @@ class Chain:
         n = len(ops)
         ns, rows, tries = [0] * n, [0] * n, [0] * n
         t.aside = [0] * n
+        arrays = _skate.arrays_counts()
         retry.begin()
         it: Any = _inputs(blocks, ranges) if blocks else None
         for i, (operator, params) in enumerate(ops):
@@ -136,7 +137,10 @@ class Chain:
             yield _skate.BlockOut(letters, bad)
         if n > 1 and tries[-1]:
             tries[-1] -= tries[0]  # what writes has asked what reads
-        _skate.task_note([(rows[i], ns[i] - (ns[i - 1] if i else 0), tries[i], t.aside[i]) for i in range(n)])
+        now = _skate.arrays_counts()
+        in_place, no_room = [0] * (n - 1) + [now[1] - arrays[1]], [0] * (n - 1) + [now[2] - arrays[2]]
+        own = [ns[i] - (ns[i - 1] if i else 0) for i in range(n)]
+        _skate.task_note(list(zip(rows, own, tries, t.aside, in_place, no_room, strict=True)))
 
 
 TRIES = 16  # of a call of an actor, after the first, where DataContext.actor_task_retry_on_errors asks for it
