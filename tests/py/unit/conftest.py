@@ -27,7 +27,7 @@ def worker(monkeypatch):
     from skate.data.worker import stage as stage_mod
 
     notes = []
-    real = {name: getattr(_skate, name) for name in ("block_nbytes", "doing", "current_task")}
+    real = {name: getattr(_skate, name) for name in ("block_nbytes", "doing", "current_task", "arrays_counts")}
     fake = types.SimpleNamespace(BlockOut=Out, task_note=notes.append, task_closing=lambda: None, in_worker=lambda: False, **real)
     monkeypatch.setattr(stage_mod, "_skate", fake)
     stage_mod._chains.clear()
