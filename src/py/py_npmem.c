@@ -50,6 +50,7 @@ static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER; /* of the list and the co
 static struct py_npmem_counts counts;
 static struct py_state *state;  /* set once, by the first begin */
 static size_t least = SIZE_MAX; /* of arrays that are taken; as the last begin said */
+static uint64_t turn;           /* the task at hand; likewise */
 
 static bool alive(const struct lease *a) { return state && state->engine && a->gen == state->gen && !state->closing; }
 
@@ -81,9 +82,8 @@ static size_t kept_by_others(uint64_t task) { /* bytes of arrays that other task
 
 static void *in_store(size_t n) {
     struct py_state *st = state;
-    struct sk_task *t = PyGILState_Check() ? py_current_task() : NULL;
-    if (!t || !st || st->stray || st->closing || !st->engine || n > SIZE_MAX / 2) return NULL;
-    uint64_t task = t->id.v;
+    if (!st || !PyGILState_Check() || st->stray || st->closing || !st->engine || n > SIZE_MAX / 2) return NULL;
+    uint64_t task = turn;
     uint32_t gen = st->gen;
     struct lease *a = NULL;
     size_t kept = kept_by_others(task);
@@ -232,13 +232,14 @@ static PyObject *(*set_handler(void))(PyObject *) { /* NumPy's; NULL: it is not 
     return set;
 }
 
-static PyObject *m_arrays_begin(PyObject *module, PyObject *arg) {
+static PyObject *m_arrays_begin(PyObject *module, PyObject *args) {
     struct py_state *st = PyModule_GetState(module);
-    size_t n = PyLong_AsSize_t(arg);
-    if (PyErr_Occurred()) return NULL;
+    unsigned long long n, task;
+    if (!PyArg_ParseTuple(args, "KK:arrays_begin", &n, &task)) return NULL;
     if (!st->worker || st->stray || !st->engine || !st->engine->windows || !st->engine->windows->lease || !set_handler()) Py_RETURN_NONE;
     state = st;
-    least = SK_MAX(n, LEAST);
+    least = SK_MAX((size_t)n, LEAST);
+    turn = task;
     PyObject *ours = PyCapsule_New(&handler, "mem_handler", NULL), *before = ours ? set_handler()(ours) : NULL;
     Py_XDECREF(ours);
     return before;
@@ -263,8 +264,8 @@ static PyObject *m_arrays_counts(PyObject *module SK_UNUSED, PyObject *unused SK
 }
 
 PyMethodDef py_npmem_methods[] = {
-    {"arrays_begin", m_arrays_begin, METH_O,
-     "arrays_begin(least): arrays of at least so many bytes that NumPy makes on this thread are in the store from now on. For "
+    {"arrays_begin", m_arrays_begin, METH_VARARGS,
+     "arrays_begin(least, number of the task): arrays of at least so many bytes that NumPy makes on this thread are in the store from now on. For "
      "arrays_end()."},
     {"arrays_end", m_arrays_end, METH_O, "arrays_end(what arrays_begin() gave): they are where they were before."},
     {"arrays_counts", m_arrays_counts, METH_NOARGS,

@@ -70,7 +70,7 @@ def called(params: Params, rb: Any) -> Batches:
 
 def returned(params: Params, given: Any) -> Iterator[Any]:
     """What the function gives for one batch: one value, or several."""
-    before = _skate.arrays_begin(params["in_store"]) if params.get("in_store") else None
+    before = _skate.arrays_begin(params["in_store"], tasks.task.turn) if params.get("in_store") else None
     try:
         out = params["fn"](given, *params["fn_args"], **params["fn_kwargs"])
     finally:

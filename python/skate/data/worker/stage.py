@@ -112,6 +112,7 @@ class Chain:
         n = len(ops)
         ns, rows, tries = [0] * n, [0] * n, [0] * n
         t.aside = [0] * n
+        t.turn += 1
         arrays = _skate.arrays_counts()
         retry.begin()
         it: Any = _inputs(blocks, ranges) if blocks else None

@@ -61,6 +61,7 @@ class Task:
     values: int = 1  # in how many its packs are to be
     exchange: Exchange  # of a stage that begins with one
     sides: list[int]  # of each input block: the number of the stage's input that it is of
+    turn: int = 0  # how many tasks this process has begun
     aside: list[int]  # of each operator: rows that its quicker way refused (images that Pillow decoded)
     _source: str = ""
 
