@@ -188,7 +188,7 @@ def test_what_cannot_be_compiled(ray):
     def task(x):
         return x
 
-    def refuses(what, match, kind=ValueError):
+    def refuses(what, match, kind: type[Exception] = ValueError):
         with InputNode() as x:
             node = what(x)
         with pytest.raises(kind, match=match):
@@ -235,7 +235,7 @@ def outcome(ray, ref):
     try:
         return ray.get(ref)
     except KeyError as e:
-        return "failed", repr(e.cause)
+        return "failed", repr(e.cause)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @pytest.mark.parametrize("kind", ["numpy", "torch"])

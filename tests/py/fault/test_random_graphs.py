@@ -124,7 +124,7 @@ def test_random_graphs():
                         g.take()
                     n_died += dead.is_set()
                 g.compiled.teardown()
-            if killer is not None:
+            if killer is not None and victim is not None:
                 killer.join()
                 n_killed += 1
                 actors[actors.index(victim)] = Actor.remote()
