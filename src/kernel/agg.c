@@ -582,6 +582,9 @@ static sk_rc lift_extreme(const struct sk_agg_col *to, const struct sk_agg_col *
     uint8_t raw[32] = {0};
     uint64_t w[4];
     const struct sk_agg_head *h = (const void *)state;
+    bool numbers = to->kind > SK_KEY_NULL && to->kind < SK_KEY_FIXED && from->kind < SK_KEY_FIXED && to->width && from->width;
+    if (!numbers || (to->kind != SK_KEY_DECIMAL && to->width > 8) || (from->kind != SK_KEY_DECIMAL && from->width > 8))
+        return inexact(to, err);
     SK_TRY(finish_extreme(from, h, state, &value, err));
     if (from->kind == SK_KEY_FLOAT) {
         double d = sk_float_value(value.raw, from->width);

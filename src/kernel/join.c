@@ -91,7 +91,10 @@ static void number_rows(struct table *t, const struct side *s, uint64_t *hash) {
 
 static uint64_t largest(const struct side *s) {
     uint64_t n = 0;
-    for (uint32_t b = 0; b < s->n; b++) n = SK_MAX(n, s->keys[b]->rows);
+    for (uint32_t b = 0; b < s->n; b++) {
+        SK_ASSERT(s->keys[b]);
+        n = SK_MAX(n, s->keys[b]->rows);
+    }
     return n;
 }
 
