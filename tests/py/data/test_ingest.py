@@ -239,8 +239,7 @@ def test_work_ahead_keeps_its_order_and_errors_come_in_their_place(workers):
             got.append(x)
     ahead.close()
     assert got == [i * i for i in range(70)]
-    early = Ahead(items, 5, work=work, workers=1)
-    begun = threading.Barrier(1)
+    early = Ahead(items, 5, work=lambda i: -i, workers=workers)
     assert next(early) == 0
     early.close()
     assert list(early) == []
