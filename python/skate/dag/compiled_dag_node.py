@@ -291,8 +291,7 @@ class CompiledDAG:
             self._graph.write(values, self._submit_timeout)
         except exceptions.RayChannelTimeoutError as e:
             raise exceptions.RayChannelTimeoutError(
-                "If the execution is expected to take a long time, increase RAY_CGRAPH_submit_timeout which is currently "
-                f"{self._submit_timeout} seconds. Otherwise, this may indicate that execution is hanging. ({e})"
+                f"execute(): no room for the input within {self._submit_timeout} s (RAY_CGRAPH_submit_timeout): an actor of the graph is slow, or hangs. ({e})"
             ) from None
         except exceptions.RayChannelError:
             raise self._over() from None
@@ -390,8 +389,8 @@ class CompiledDAG:
             return graph.read(timeout)
         except exceptions.RayChannelTimeoutError:
             raise exceptions.RayChannelTimeoutError(
-                f"If the execution is expected to take a long time, increase RAY_CGRAPH_get_timeout which is currently {self._get_timeout} "
-                "seconds. Otherwise, this may indicate that the execution is hanging."
+                f"no result of execution {self._max_finished_execution_index + 1} in time (RAY_CGRAPH_get_timeout is {self._get_timeout} s): an actor of "
+                "the graph is slow, or hangs"
             ) from None
         except exceptions.RayChannelError:
             raise self._over() from None
