@@ -265,7 +265,8 @@ static PyObject *m_arrays_counts(PyObject *module SK_UNUSED, PyObject *unused SK
 
 PyMethodDef py_npmem_methods[] = {
     {"arrays_begin", m_arrays_begin, METH_VARARGS,
-     "arrays_begin(least, number of the task): arrays of at least so many bytes that NumPy makes on this thread are in the store from now on. For "
+     "arrays_begin(least, number of the task): arrays of at least so many bytes that NumPy makes on this thread are in the store from now "
+     "on. For "
      "arrays_end()."},
     {"arrays_end", m_arrays_end, METH_O, "arrays_end(what arrays_begin() gave): they are where they were before."},
     {"arrays_counts", m_arrays_counts, METH_NOARGS,

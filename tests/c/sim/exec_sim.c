@@ -820,7 +820,8 @@ static void one_random(uint64_t shape, bool exact) {
         check_rows(m, root);
         /* Where sizes repeat: one surprise for each stage, its first task. Where they vary at random: what can be in flight. */
         uint64_t most = m->max_task * (exact ? m->st.n : m->max_flying + m->st.n);
-        if (m->exchanges) most += m->store_bytes + m->max_input; /* what tasks have parts of stays where it is; one partition may be all of it */
+        if (m->exchanges)
+            most += m->store_bytes + m->max_input; /* what tasks have parts of stays where it is; one partition may be all of it */
         if (other || (m->exchanges && !m->store_bytes))
             most = UINT64_MAX; /* they may promise more than there is; all that an exchange waits for has to be somewhere */
         CHECK_MSG(m->max_over <= most, "memory %llu over %llu; largest task %llu, forced %llu", (unsigned long long)m->max_over,
