@@ -47,9 +47,9 @@ static sk_rc pass(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b, stru
 }
 
 static sk_rc drop_sample(struct sk_step *x, struct sk_blk **b, struct sk_err *err) {
-    struct sk_blk *late = *b;
+    struct sk_blk *sample = *b;
     *b = NULL;
-    return late ? sk_step_drop(x, late, err) : SK_OK;
+    return sample ? sk_step_drop(x, sample, err) : SK_OK;
 }
 
 static sk_rc drop_samples(struct sk_step *x, const struct sk_blkq *q, struct sk_err *err) {
