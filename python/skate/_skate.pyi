@@ -161,12 +161,18 @@ def exists(number: int) -> bool: ...  # in a worker: whether anybody holds that 
 def own(data: Any) -> Any:
     """Bytes of an object (a buffer of what get() gave) as memory that this process may write: pages are copied when they are written."""
 
-def own_pages(data: Any) -> Any: ...  # the same of bytes that lie in the store; None: they do not, or this engine has no store to map once more
+def own_pages(
+    data: Any,
+) -> Any: ...  # the same of bytes that lie in the store; None: they do not, or this engine has no store to map once more
 def raw(ref: ObjectRef[Any], /) -> Any: ...  # the bytes of a block; in the store they stay where they are as long as somebody has them
-def file_of(data: Any, /) -> tuple[int, int] | None: ...  # the descriptor of the file of the store that these bytes lie in, and where; None: in none
+def file_of(
+    data: Any, /
+) -> tuple[int, int] | None: ...  # the descriptor of the file of the store that these bytes lie in, and where; None: in none
 def block(data: Any, owner: Any, /) -> Any: ...  # the batch that these bytes, which owner keeps in place, are
 def pages(n: int, /) -> Any: ...  # bytes of this process that may be written, at a page; used again when the last array over them is gone
-def gather(batches: list[Any], places: Any, alloc: Callable[[int], Any] | None = None, /) -> tuple[Any, Any]: ...  # as Rows.take: the rows at pairs of uint32 (batch, row)
+def gather(
+    batches: list[Any], places: Any, alloc: Callable[[int], Any] | None = None, /
+) -> tuple[Any, Any]: ...  # as Rows.take: the rows at pairs of uint32 (batch, row)
 def rows_begin(window: int, seed: int, epoch: int, start: int, /) -> int: ...  # the first row of the stream that Rows of these needs
 
 class Rows:
@@ -180,7 +186,11 @@ class Rows:
     def wants(self, n: int) -> bool: ...  # whether to add more before n rows are taken
     def take(self, n: int, alloc: Callable[[int], Any] | None = None) -> tuple[Any, Any] | None:
         """(batch of the next n rows, or of those that are ready, the memory that it is in: of alloc(bytes), else of memory()); None: none is ready."""
-    def plan(self, n: int) -> Any: ...  # as take(n), but to be gathered later, by any thread: an object with num_rows, and write(alloc=None); None: none is ready
+    def plan(
+        self, n: int
+    ) -> (
+        Any
+    ): ...  # as take(n), but to be gathered later, by any thread: an object with num_rows, and write(alloc=None); None: none is ready
     def cast(self, function: Callable[[Any], Any]) -> None: ...  # each batch that is held becomes function(batch)
 
 class Watcher:
@@ -242,9 +252,19 @@ def join(
     """Batches of at most so many rows. sides: batches, of one schema each, of the left and the right side, and of their keys, which have one type on both. picks: (side, column) of
     each column of the result, whose schema is that of the batch `shape`; alone: the same of rows that have no left row."""
 
-def bloom_bytes(keys: int, bits: int, /) -> int: ...
+def bloom_bytes(keys: int, /) -> int: ...
 def bloom_add(filter: bytearray, batch: Any, /) -> None: ...
 def bloom_select(filter: Any, batch: Any, /) -> bytes: ...
+def join_rules(kind: str, /) -> tuple[tuple[bool, bool], tuple[bool, bool], int]:
+    """Of a kind of join (src/shuffle/sides.h): whether blocks of the left, the right side may be joined one by one with the whole other one; whether rows of the left, the right side that meet
+    nothing may be left out; the side whose rows of one partition may be in several tasks, each with all of the other side (-1: neither)."""
+
+def join_first(kind: str, parted: bool, limit: int, sides: tuple[tuple[int, bool], ...], /) -> int:
+    """The side that is to be measured before the run; -1: none. sides: of both, bytes that are expected (-1: nobody knows) and whether nobody else takes it."""
+
+def join_use(facts: tuple[str, bool, int, tuple[tuple[int, bool], ...]], side: int, measured: tuple[int, int, bool], /) -> str:
+    """What becomes of a side that was measured: moved, broadcast, filters. measured: rows, bytes, whether it has columns."""
+
 def exchange_what(
     kind: str,
     *,
@@ -280,7 +300,9 @@ class States:
 
     def batch(self) -> Any: ...
 
-def group_states(what: bytes, batch: Any, all: bool = False, /) -> States: ...  # for rows or states like those of the batch; all: it takes all rows
+def group_states(
+    what: bytes, batch: Any, all: bool = False, /
+) -> States: ...  # for rows or states like those of the batch; all: it takes all rows
 def arrow_schema(format: str, /) -> Any: ...
 def blocks(slice: Any, /) -> list[Any]:
     """The batches of a slice, over its bytes."""

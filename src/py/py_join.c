@@ -1,10 +1,11 @@
 /* py_join.c - _skate.join: the rows of two sides whose keys are equal, as an iterator of batches (kernel.h: sk_join).
  *
  * Four lists of batches are the sides of the result: left, right, and the keys of both, in one type each. A column of the result is picked from one of them; where
- * a left row is missing, from another one, if the caller wants so (the key of a full join). And _skate.bloom_...: filters of a side's keys. */
+ * a left row is missing, from another one, if the caller wants so (the key of a full join). And _skate.bloom_...: filters of a side's keys; _skate.join_...: how a join is done (shuffle/sides.h). */
 #include "base/mem.h"
 #include "kernel/kernel.h"
 #include "py/py_work.h"
+#include "shuffle/sides.h"
 
 enum { SIDES = 4, LEFT = 0, RIGHT = 1, LEFT_KEYS = 2, RIGHT_KEYS = 3 };
 
@@ -111,6 +112,16 @@ static struct sk_block_pick *picks_of(const struct join *j, PyObject *given) {
 static const char *const kinds[] = {"inner",     "left_outer", "right_outer", "full_outer",
                                     "left_semi", "left_anti",  "right_semi",  "right_anti"}; /* of enum sk_join_kind */
 
+static bool kind_of(const char *name, enum sk_join_kind *out) {
+    for (unsigned k = 0; k < SK_COUNT(kinds); k++)
+        if (strcmp(kinds[k], name) == 0) {
+            *out = (enum sk_join_kind)k;
+            return true;
+        }
+    PyErr_Format(PyExc_ValueError, "join: there is no kind %s", name);
+    return false;
+}
+
 static PyObject *m_join(PyObject *module, PyObject *args) {
     struct py_state *st = PyModule_GetState(module);
     PyObject *side[SIDES], *shape, *picks, *alone;
@@ -121,9 +132,9 @@ static PyObject *m_join(PyObject *module, PyObject *args) {
     if (!PyArg_ParseTuple(args, "s(O!O!O!O!)OO!O!K:join", &name, &PyList_Type, &side[LEFT], &PyList_Type, &side[RIGHT], &PyList_Type,
                           &side[LEFT_KEYS], &PyList_Type, &side[RIGHT_KEYS], &shape, &PyList_Type, &picks, &PyList_Type, &alone, &rows))
         return NULL;
-    uint32_t kind = 0;
-    while (kind < SK_COUNT(kinds) && strcmp(kinds[kind], name) != 0) kind++;
-    if (kind == SK_COUNT(kinds) || !rows) return PyErr_Format(PyExc_ValueError, "join: kind %s, %llu rows", name, rows);
+    enum sk_join_kind kind;
+    if (!kind_of(name, &kind)) return NULL;
+    if (!rows) return PyErr_Format(PyExc_ValueError, "join: batches of 0 rows");
     if (py_ensure(st) < 0) return NULL;
     struct join *j = join_of(st->join_type->tp_alloc(st->join_type, 0));
     if (!j) return NULL;
@@ -138,7 +149,7 @@ static PyObject *m_join(PyObject *module, PyObject *args) {
         sk_rc rc;
         PY_DROP(st)
         rc = sk_join_create((const struct sk_keys *const *)j->keys[0], j->side[LEFT_KEYS].n, (const struct sk_keys *const *)j->keys[1],
-                            j->side[RIGHT_KEYS].n, (enum sk_join_kind)kind, &j->join, &err);
+                            j->side[RIGHT_KEYS].n, kind, &j->join, &err);
         PY_TAKE(st)
         if (rc == SK_OK) return (PyObject *)j;
         py_raise(st, rc, &err);
@@ -213,9 +224,8 @@ static uint64_t *hashes_of(struct py_state *st, PyObject *batch, const Py_buffer
 
 static PyObject *m_bloom_bytes(PyObject *module SK_UNUSED, PyObject *args) {
     unsigned long long keys;
-    unsigned bits;
-    if (!PyArg_ParseTuple(args, "KI:bloom_bytes", &keys, &bits)) return NULL;
-    return PyLong_FromSize_t(sk_bloom_bytes(keys, bits));
+    if (!PyArg_ParseTuple(args, "K:bloom_bytes", &keys)) return NULL;
+    return PyLong_FromSize_t(sk_bloom_bytes(keys, SK_SIDE_FILTER_BITS));
 }
 
 static PyObject *m_bloom_add(PyObject *module, PyObject *args) {
@@ -255,10 +265,61 @@ static PyObject *m_bloom_select(PyObject *module, PyObject *args) {
     return index;
 }
 
+/* ---- how a join is done ------------------------------------------------------------------------------------------------------------------ */
+
+static PyObject *m_join_rules(PyObject *module SK_UNUSED, PyObject *args) {
+    const char *name;
+    enum sk_join_kind kind;
+    if (!PyArg_ParseTuple(args, "s:join_rules", &name) || !kind_of(name, &kind)) return NULL;
+    return Py_BuildValue("(NN)(NN)i", PyBool_FromLong(sk_side_by_block(kind, LEFT)), PyBool_FromLong(sk_side_by_block(kind, RIGHT)),
+                         PyBool_FromLong(sk_side_may_lack(kind, LEFT)), PyBool_FromLong(sk_side_may_lack(kind, RIGHT)),
+                         sk_side_shared(kind));
+}
+
+/* (kind, a number of partitions is asked for, limit, ((bytes or -1, alone) of the left side, of the right one)). */
+static bool sides_of(PyObject *facts, struct sk_sides *out) {
+    const char *name;
+    long long limit, bytes[2];
+    int parted, alone[2];
+    if (!PyArg_ParseTuple(facts, "spL((Lp)(Lp)):sides of a join", &name, &parted, &limit, &bytes[LEFT], &alone[LEFT], &bytes[RIGHT],
+                          &alone[RIGHT]))
+        return false;
+    *out = (struct sk_sides){.parted = parted, .limit_bytes = (uint64_t)SK_MAX(limit, 0)};
+    for (int s = 0; s < 2; s++) {
+        out->side[s].bytes = SK_MAX(bytes[s], -1);
+        out->side[s].alone = alone[s];
+    }
+    return kind_of(name, &out->kind);
+}
+
+static PyObject *m_join_first(PyObject *module SK_UNUSED, PyObject *facts) {
+    struct sk_sides z;
+    return sides_of(facts, &z) ? PyLong_FromLong(sk_sides_first(&z)) : NULL;
+}
+
+static PyObject *m_join_use(PyObject *module SK_UNUSED, PyObject *args) {
+    static const char *const uses[] = {[SK_SIDE_MOVED] = "moved", [SK_SIDE_BROADCAST] = "broadcast", [SK_SIDE_FILTERS] = "filters"};
+    PyObject *facts;
+    unsigned long long rows, bytes;
+    int side, columns;
+    struct sk_sides z;
+    if (!PyArg_ParseTuple(args, "O!i(KKp):join_use", &PyTuple_Type, &facts, &side, &rows, &bytes, &columns) || !sides_of(facts, &z))
+        return NULL;
+    if (side != LEFT && side != RIGHT) return PyErr_Format(PyExc_ValueError, "join_use: side %d", side);
+    return PyUnicode_FromString(uses[sk_side_use(&z, side, &(struct sk_side_size){.rows = rows, .bytes = bytes, .columns = columns})]);
+}
+
 PyMethodDef py_join_methods[] = {
     {"join", m_join, METH_VARARGS,
      "join(kind, (left, right, left keys, right keys), shape, picks, picks without a left row, rows): batches of at most so many rows."},
-    {"bloom_bytes", m_bloom_bytes, METH_VARARGS, "bloom_bytes(keys, bits a key): how large a filter is."},
+    {"bloom_bytes", m_bloom_bytes, METH_VARARGS, "bloom_bytes(keys): how large a filter of so many keys is."},
+    {"join_rules", m_join_rules, METH_VARARGS,
+     "join_rules(kind): (whether blocks of a side may be joined one by one with the whole other one, of both; whether its rows that meet "
+     "nothing may be left out, of both; the side that tasks may share, -1: none)."},
+    {"join_first", m_join_first, METH_VARARGS, "join_first(kind, parted, limit, sides): the side that is to be measured first; -1: none."},
+    {"join_use", m_join_use, METH_VARARGS,
+     "join_use(facts, side, (rows, bytes, has columns)): what becomes of the side that was measured: moved, broadcast, filters. facts: "
+     "what join_first takes."},
     {"bloom_add", m_bloom_add, METH_VARARGS,
      "bloom_add(filter, batch): the keys of a batch, which are all of its columns, into a bytearray."},
     {"bloom_select", m_bloom_select, METH_VARARGS, "bloom_select(filter, batch): the numbers of the rows that may be in it, 4 bytes each."},

@@ -18,7 +18,7 @@ ROWS = 1 << 16  # of a batch of the result, at most
 
 def joined(join: Join, left: list[pa.RecordBatch], right: list[pa.RecordBatch], target: int, first: int = LEFT) -> Iterator[pa.RecordBatch]:
     """The rows of the batches of two sides, joined: the columns of joins.columns(), the rows in the order of the left ones, then of the right ones; right rows that meet nothing stand at the
-    end. Each side has a batch at least, which tells its columns. target: bytes of a batch, about. first: RIGHT, where joins.by_block allows it: in the order of the right rows, then of the
+    end. Each side has a batch at least, which tells its columns. target: bytes of a batch, about. first: RIGHT, where the kind allows it (_skate.join_rules): in the order of the right rows, then of the
     left ones."""
     sides = [_in_one_schema(left), _in_one_schema(right)]
     schemas = (sides[LEFT][0].schema, sides[RIGHT][0].schema)

@@ -36,23 +36,6 @@ KINDS = {
 }
 
 
-def by_block(kind: str) -> tuple[int, ...]:
-    """The sides whose rows find all of their results by themselves, so that blocks of such a side are joined one by one with the whole other one: nothing of the other side comes out for
-    having met nothing, or for having met something, which only all blocks together know."""
-    k = KINDS[kind]
-    return tuple(s for s in (LEFT, RIGHT) if 1 - s not in k.alone and (k.pairs or k.sides == (s,)))
-
-
-def shared(kind: str) -> int:
-    """The side whose rows of one partition may be in several tasks, each with all of the other side: the results, one task's behind the other's, are those of one task. -1: neither."""
-    return next((s for s in by_block(kind) if s == LEFT or not KINDS[kind].pairs), -1)
-
-
-def may_be_left_out(kind: str) -> tuple[int, ...]:
-    """The sides whose rows nobody misses that meet nothing."""
-    return tuple(s for s in (LEFT, RIGHT) if s not in KINDS[kind].alone)
-
-
 class Join(NamedTuple):
     """A join, as its operators know it. on: the key's columns of both sides; suffixes: of both sides, for names that both have."""
 

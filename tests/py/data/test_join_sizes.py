@@ -54,15 +54,16 @@ def test_the_rows_of_the_exchange(context, kind, large_is):
     got, what = joined(10 << 20)
     assert got.schema == want.schema and by_rows(got) == by_rows(want) and want.num_rows and nothing == []
     side = joins.LEFT if large_is == "left" else joins.RIGHT
-    if side in joins.by_block(kind):
+    by_block, may_lack, _ = _skate.join_rules(kind)
+    if by_block[side]:
         assert "500 rows, 7.8 KiB: broadcast (at most 10.0 MiB)" in what[0]
-    elif joins.by_block(kind):
+    elif any(by_block):
         assert "20,000 rows" in what[0] and "broadcast" in what[0]
     else:
         assert what == [] and got == want
     filtered, what = joined(8000, num_partitions=5)
     assert filtered == joined(0, num_partitions=5)[0], "the order is by partitions, as it was asked for"
-    assert ("Bloom" in str(what)) == (side in joins.may_be_left_out(kind))
+    assert ("Bloom" in str(what)) == may_lack[side]
 
 
 def test_the_order_is_that_of_the_large_side_whatever_blocks_there_are(context):
@@ -139,7 +140,7 @@ def test_filters_of_keys():
     rng = np.random.default_rng(3)
     keys = rng.integers(0, 1 << 40, 5000)
     there = pa.record_batch({"a": keys.astype(np.int64), "b": [str(k % 7) for k in keys]})
-    made = bytearray(_skate.bloom_bytes(5000, 10))
+    made = bytearray(_skate.bloom_bytes(5000))
     _skate.bloom_add(made, there)
     assert len(_skate.bloom_select(made, there)) == 4 * 5000, "none that is in it is left out"
     other = pa.record_batch({"a": keys.astype(np.int64) + 1, "b": [str(k % 7) for k in keys]})

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate import _lazy, _skate
+from skate import _skate
 from skate.data.op import ALL, Columns, Operator, Params, Phase, Phases
-
-joins = _lazy.module("skate.data.joins")
 
 
 class Join(Operator):
@@ -30,7 +28,7 @@ class Join(Operator):
             }
 
         maps = tuple(Phase("exchange_map", f"JoinMap({', '.join(keys)})", side(keys)) for keys in join.on)
-        options = {**params["resources"], "exchange": {"cut": False, "n_partitions": n, "spread": 1 + joins.shared(join.kind)}}
+        options = {**params["resources"], "exchange": {"cut": False, "n_partitions": n, "spread": 1 + _skate.join_rules(join.kind)[2]}}
         return Phases(maps, Phase("join_reduce", f"JoinReduce({join.kind})", {"join": join}, options))
 
 

@@ -1,30 +1,21 @@
-"""Small sides of joins: before a run, the side of a join that may be small runs by itself, and its rows and bytes say how the join is done.
+"""Small sides of joins: before a run, the side of a join that may be small runs by itself, and by its rows and bytes src/shuffle/sides.h says how the join is done.
 
-- It is small (DataContext.broadcast_join_bytes): *broadcast*. Each block of the other side is joined with all of it (op/join_broadcast.py), where the kind of the join allows it
-  (joins.by_block) and the user asks for no number of partitions. Nothing else is moved, and the join fuses with what is before and behind it.
-- Else its blocks are the input of the exchange. Where rows of the other side that meet nothing are not wanted, and it is expected to be larger, it is *filtered*: a Bloom filter of the keys
-  goes to its maps (op/join_filter.py), which leave out what meets nothing before it is moved.
-
-Sizes are measured, and of the data alone: so what is done, and the order of rows with it, does not depend on workers, memory or time. What is only expected (bytes of sources) decides which side is
-looked at first, and that a side which is large by all signs is not looked at.
+- *Broadcast*: each block of the other side is joined with all of it (op/join_broadcast.py). Nothing else is moved, and the join fuses with what is before and behind it.
+- *Filters*: its blocks are the input of the exchange, and a Bloom filter of its keys goes to the maps of the other side (op/join_filter.py), which leave out what meets nothing before it is moved.
+- *Moved*: its blocks are the input of the exchange.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
 from skate import _lazy, _skate
 from skate._words import nbytes
-from skate.data.joins import LEFT, by_block, may_be_left_out
 from skate.data.plan.node import Block, Node, below, bytes_of
 from skate.data.plan.resources import as_input
 from skate.data.run.blocks import fetch
-
-LOOKED_AT = 2  # times the bytes that are broadcast: a side is expected to have at most, to be run first
-FILTERED = 16  # the same where a filter is all that may come of it
-LARGER = 4  # times the bytes of a side that its filter is made for: the other one has, or nobody knows
-FILTER_ROWS = 6_000_000  # whose keys a filter has at most, 10 bits each
 
 
 def decided(root: Node, context: Any, first: Callable[[Node], list[Block]], said: list[str]) -> Node:
@@ -62,29 +53,28 @@ def _join(
     was: Node, node: Node, takers: dict[int, list[Node]], context: Any, first: Callable[[Node], list[Block]], said: list[str]
 ) -> Node:
     """A join as it is to be done. was: as it is in the plan that takers is of."""
-    join, most = node.params["join"], context.broadcast_join_bytes
-    whole = [1 - s for s in by_block(join.kind)] if not node.params["n"] else []
-    keys_of = [1 - s for s in may_be_left_out(join.kind)]
+    join, most = node.params["join"], min(context.broadcast_join_bytes, sys.maxsize)
     sizes = [_expected(i) for i in node.inputs]
-    side = _looked_at(whole, keys_of, sizes, most)
-    if side < 0 or not _alone(was, side, takers):
+    facts = (join.kind, bool(node.params["n"]), most, tuple(zip(sizes, _alone(was, takers), strict=True)))
+    side = _skate.join_first(*facts)
+    if side < 0:
         return node
     other = 1 - side
-    there = sizes[other]
     blocks = first(node.inputs[side])
     rows, size = sum(b[2] for b in blocks), sum(b[3] for b in blocks)
+    use = _skate.join_use(facts, side, (rows, size, any(fetch(b).num_columns for b in blocks)))
     name = ("left", "right")[side]
     measured = f"join: {node.label}: the {name} side has {rows:,} rows, {nbytes(size)}"
-    if side in whole and size <= most and blocks and (small := _one(blocks)).num_columns:
+    if use == "broadcast":
         said.append(f"{measured}: broadcast (at most {nbytes(most)}); the other side is not moved")
         options = node.params["resources"] or as_input(node.inputs[other])
-        params = {"join": join, "side": other, "small": small, "shared": True}
+        params = {"join": join, "side": other, "small": _one(blocks), "shared": True}
         return Node("join_broadcast", f"JoinBroadcast({join.kind})", params, (node.inputs[other],), **options)
     made = Node("blocks", f"{node.inputs[side].label}, measured", {}, (), blocks=blocks)
     inputs = [made, made]
     inputs[other] = node.inputs[other]
     told = "moved"
-    if side in keys_of and 0 < rows <= FILTER_ROWS and (there is None or there >= LARGER * size):
+    if use == "filters":
         keys = list(join.on[other])
         params = {"keys": keys, "filter": _filter(blocks, join.on[side], rows), "shared": True}
         inputs[other] = Node("join_filter", f"JoinFilter({', '.join(keys)})", params, (inputs[other],), **as_input(inputs[other]))
@@ -93,34 +83,19 @@ def _join(
     return node.replaced(inputs=tuple(inputs))
 
 
-def _looked_at(whole: list[int], keys_of: list[int], sizes: list[float | None], most: int) -> int:
-    """The side that is to be measured; -1: none. whole: those that may be broadcast; keys_of: those whose keys may filter the other one; sizes: that are expected."""
-
-    def size(s: int) -> tuple[float, bool]:
-        found = sizes[s]
-        return (most if found is None else found, s == LEFT)  # of equal ones the right one
-
-    for s in sorted(whole, key=size):
-        if size(s)[0] <= LOOKED_AT * most:
-            return s
-    for s in sorted(keys_of, key=size):
-        mine, there = sizes[s], sizes[1 - s]
-        if mine is not None and there is not None and mine <= FILTERED * most and there >= LARGER * mine:
-            return s
-    return -1
+def _alone(join: Node, takers: dict[int, list[Node]]) -> list[bool]:
+    """Of each side, whether nobody else takes what it is made of: then it runs once, as without us. A side that is blocks has nothing to run."""
+    out = []
+    for node in join.inputs:
+        mine = {id(n) for n in below(node)}
+        out.append(len(takers[id(node)]) == 1 and all(id(t) in mine for n in below(node) if n is not node for t in takers[id(n)]))
+    return out
 
 
-def _alone(join: Node, side: int, takers: dict[int, list[Node]]) -> bool:
-    """Whether nobody else takes what this side is made of: then it runs once, as without us. A side that is blocks has nothing to run."""
-    node = join.inputs[side]
-    mine = {id(n) for n in below(node)}
-    return len(takers[id(node)]) == 1 and all(id(t) in mine for n in below(node) if n is not node for t in takers[id(n)])
-
-
-def _expected(node: Node) -> float | None:
-    """Bytes that may come of a node, by the bytes of its sources; None: nobody knows, also where what is between leaves out rows."""
+def _expected(node: Node) -> int:
+    """Bytes that may come of a node, by the bytes of its sources; -1: nobody knows, also where what is between leaves out rows."""
     known = [bytes_of(n) for n in below(node) if not n.inputs]
-    return sum(k for k in known if k is not None) if None not in known and not _shrinks(node) else None
+    return sum(k for k in known if k is not None) if None not in known and not _shrinks(node) else -1
 
 
 def _shrinks(node: Node) -> bool:
@@ -139,7 +114,7 @@ def _one(blocks: list[Block]) -> Any:
 
 
 def _filter(blocks: list[Block], on: tuple[str, ...], rows: int) -> bytes:
-    made = bytearray(_skate.bloom_bytes(rows, 10))
+    made = bytearray(_skate.bloom_bytes(rows))
     for b in blocks:
         rb = fetch(b)
         if rb.num_rows:
