@@ -8,7 +8,8 @@
 #include "py/py_fields.h"
 #include "py/py_graph.h"
 
-#define FIRST_BUFFER 64u /* in each channel from the beginning, so that there is room for a word about an error */
+#define OTHERS_NS 10000000 /* while one output is waited for, the others are looked at this often */
+#define FIRST_BUFFER 64u   /* in each channel from the beginning, so that there is room for a word about an error */
 
 struct port {
     struct sk_chan_end end;
@@ -27,8 +28,6 @@ struct graph { /* the object of Python */
     uint64_t *aids;
     struct py_held *held;
     struct py_written *written;
-    PyObject *values; /* of the execution that is being read: a list of those that came */
-    PyObject *failed; /* the same length: True, False */
     bool reading;
 };
 static struct graph *graph_of(PyObject *o) { return (struct graph *)(void *)o; }
@@ -157,8 +156,6 @@ static void graph_dealloc(PyObject *self) {
     PyTypeObject *type = Py_TYPE(self);
     struct py_state *st = py_state_of(type);
     for (uint32_t i = 0; o->held && i < o->n_in; i++) py_held_free(&o->held[i]);
-    Py_XDECREF(o->values);
-    Py_XDECREF(o->failed);
     if (o->id && st && py_open(st, o->gen)) {
         if (o->head) sk_dag_close(o->head);
         st->engine->channels->close(st->engine, o->id);
@@ -294,8 +291,8 @@ static PyObject *graph_write(PyObject *self, PyObject *const *args, Py_ssize_t n
     Py_RETURN_NONE;
 }
 
-/* The value or the exception of a message that was read, into the lists. */
-static int note(struct py_state *st, struct graph *o, struct port *p, const struct sk_chan_msg *m) {
+/* (output, its value or exception, whether it failed) of a message that was read. */
+static PyObject *noted(struct py_state *st, struct port *p, uint32_t output, const struct sk_chan_msg *m) {
     struct py_read r = {.m = *m};
     PyObject *v = py_message_value(st, &p->end, &r);
     bool failed = !v;
@@ -309,49 +306,74 @@ static int note(struct py_state *st, struct graph *o, struct port *p, const stru
     }
     sk_chan_pass(&p->end);
     py_message_done(&p->end, &r);
-    int bad = PyList_Append(o->values, v) < 0 || PyList_Append(o->failed, failed ? Py_True : Py_False) < 0;
-    Py_DECREF(v);
-    return bad ? -1 : 0;
+    return Py_BuildValue("(INO)", (unsigned)output, v, failed ? Py_True : Py_False);
 }
 
-/* ([value or exception of each output], [whether it failed]) of the next execution. */
-static PyObject *graph_read(PyObject *self, PyObject *timeout) {
+/* The execution that is read: each output has one message of it. */
+static uint64_t first_unread(const struct graph *o) {
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < o->n_out; i++) least = SK_MIN(least, o->out[i].end.next);
+    return least;
+}
+
+/* Looks at each output of that execution, then waits for one: `wanted`, where it is among those that are not there, else the first of them. *at: which was read. *slice: how
+ * long it may wait before it looks at the others again. */
+static sk_rc read_any(struct graph *o, uint32_t wanted, uint32_t *at, struct sk_chan_msg *m, int64_t *slice) {
+    uint64_t execution = first_unread(o);
+    uint32_t missing = 0;
+    *at = o->n_out;
+    for (uint32_t i = 0; i < o->n_out; i++) {
+        if (o->out[i].end.next != execution) continue;
+        sk_rc rc = sk_chan_read(&o->out[i].end, 0, m, NULL);
+        if (rc != SK_ETIMEOUT) {
+            *at = i;
+            return rc;
+        }
+        missing++;
+        if (i == wanted || *at == o->n_out) *at = i;
+    }
+    SK_ASSERT(*at < o->n_out); /* an execution that is read whole is not the first unread */
+    *slice = missing > 1 ? OTHERS_NS : PY_SLICE_NS;
+    return SK_ETIMEOUT;
+}
+
+/* The next message of the execution that is read, of whatever output it is: a failed one is heard while others are under way. */
+static PyObject *graph_read(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     struct graph *o = graph_of(self);
     struct py_state *st = py_state_of(Py_TYPE(self));
-    int64_t deadline;
+    int64_t deadline, slice;
     PY_ERR(err);
-    if (!deadline_from(timeout, &deadline) || !alive(st, o)) return NULL;
+    if (n != 2) return PyErr_Format(PyExc_TypeError, "read(seconds, output)");
+    unsigned long wanted = PyLong_AsUnsignedLong(args[1]);
+    if (PyErr_Occurred() || !deadline_from(args[0], &deadline) || !alive(st, o)) return NULL;
     if (o->reading) return PyErr_Format(PyExc_RuntimeError, "another thread waits for a result of this graph");
-    if (!o->values && (!(o->values = PyList_New(0)) || !(o->failed = PyList_New(0)))) return NULL;
-    for (uint32_t i = (uint32_t)PyList_GET_SIZE(o->values); i < o->n_out; i++) {
+    for (;;) {
         struct sk_chan_msg m;
-        sk_rc rc = sk_chan_read(&o->out[i].end, 0, &m, NULL);
-        while (rc == SK_ETIMEOUT) {
-            int64_t now = sk_now_ns();
-            if (now >= deadline) break;
+        uint32_t at;
+        sk_rc rc = read_any(o, (uint32_t)wanted, &at, &m, &slice);
+        int64_t now = rc == SK_ETIMEOUT ? sk_now_ns() : 0;
+        if (rc == SK_ETIMEOUT && now < deadline) {
             o->reading = true;
             PY_DROP(st)
-            rc = sk_chan_read(&o->out[i].end, SK_MIN(deadline, now + PY_SLICE_NS), &m, &err);
+            rc = sk_chan_read(&o->out[at].end, SK_MIN(deadline, now + slice), &m, &err);
             PY_TAKE(st)
             o->reading = false;
-            if (rc != SK_ETIMEOUT) break;
-            if (PyErr_CheckSignals() < 0) return NULL;
-            if (!alive(st, o)) return NULL;
+            if (rc == SK_ETIMEOUT) {
+                if (PyErr_CheckSignals() < 0 || !alive(st, o)) return NULL;
+                continue;
+            }
         }
-        if (rc != SK_OK) return not_done(st, rc, &err);
-        if (note(st, o, &o->out[i], &m) < 0) return NULL;
+        return rc == SK_OK ? noted(st, &o->out[at], at, &m) : not_done(st, rc, &err);
     }
-    PyObject *r = PyTuple_Pack(2, o->values, o->failed);
-    Py_CLEAR(o->values);
-    Py_CLEAR(o->failed);
-    return r;
 }
 
+/* A message of the execution that is read is there. */
 static PyObject *graph_ready(PyObject *self, PyObject *unused SK_UNUSED) {
     const struct graph *o = graph_of(self);
-    for (uint32_t i = 0; i < o->n_out; i++)
-        if (!is_open(o) || sk_chan_written(o->out[i].end.shm) <= o->out[i].end.next) Py_RETURN_FALSE;
-    Py_RETURN_TRUE;
+    uint64_t execution = first_unread(o);
+    for (uint32_t i = 0; i < o->n_out && is_open(o); i++)
+        if (o->out[i].end.next == execution && sk_chan_written(o->out[i].end.shm) > execution) Py_RETURN_TRUE;
+    Py_RETURN_FALSE;
 }
 
 /* ---- its end ------------------------------------------------------------------------------------------------------------------------- */
@@ -422,8 +444,10 @@ static PyObject *graph_possible(PyObject *type, PyObject *unused SK_UNUSED) {
 static PyMethodDef graph_methods[] = {
     {"plan", graph_plan, METH_O, "plan(index): what an actor has to do, for graph_run."},
     {"write", (PyCFunction)(void (*)(void))graph_write, METH_FASTCALL, "write(values, seconds): begins an execution."},
-    {"read", graph_read, METH_O, "read(seconds): ([value or exception of each output], [whether it failed]) of the next execution."},
-    {"ready", graph_ready, METH_NOARGS, "The next execution has all its results."},
+    {"read", (PyCFunction)(void (*)(void))graph_read, METH_FASTCALL,
+     "read(seconds, output): (output, its value or exception, whether it failed), the next of the execution that is read; waits for that "
+     "output first."},
+    {"ready", graph_ready, METH_NOARGS, "read() need not wait."},
     {"close", graph_close, METH_NOARGS, "Every wait in it ends."},
     {"skip", graph_skip, METH_O, "skip(index): that actor will not begin."},
     {"join", graph_join, METH_O, "join(seconds): whether no loop runs in it any more."},

@@ -142,24 +142,6 @@ static PyObject *get_other(PyObject *o, PyObject *timeout) {
     return v;
 }
 
-static PyObject *get_others(PyObject *seq, PyObject *timeout) {
-    PyObject *list = PyList_New(0);
-    for (Py_ssize_t i = 0; list && i < PySequence_Fast_GET_SIZE(seq); i++) {
-        if (!PyObject_HasAttrString((PyObject *)Py_TYPE(PySequence_Fast_GET_ITEM(seq, i)), "__skate_get__")) {
-            Py_DECREF(list);
-            return PyErr_Format(PyExc_ValueError,
-                                "Invalid type of object refs. 'object_refs' must be a list of CompiledDAGRefs if there is any "
-                                "CompiledDAGRef within it.");
-        }
-    }
-    for (Py_ssize_t i = 0; list && i < PySequence_Fast_GET_SIZE(seq); i++) {
-        PyObject *v = get_other(PySequence_Fast_GET_ITEM(seq, i), timeout);
-        if (!v || PyList_Append(list, v) < 0) Py_CLEAR(list);
-        Py_XDECREF(v);
-    }
-    return list;
-}
-
 static PyObject *m_get(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
     struct py_state *st = PyModule_GetState(module);
     PyObject *timeout = n > 1 ? args[1] : NULL;
@@ -182,8 +164,9 @@ static PyObject *m_get(PyObject *module, PyObject *const *args, Py_ssize_t n, Py
     }
     if (PyList_Check(o) || PyTuple_Check(o)) {
         PyObject *first = PySequence_Fast_GET_SIZE(o) ? PySequence_Fast_GET_ITEM(o, 0) : NULL;
-        bool other = first && !py_ref_check(st, first) && PyObject_HasAttrString((PyObject *)Py_TYPE(first), "__skate_get__");
-        return SK_UNLIKELY(other) ? get_others(o, timeout) : get_many(st, o, deadline);
+        if (SK_UNLIKELY(first && !py_ref_check(st, first) && PyObject_HasAttrString((PyObject *)Py_TYPE(first), "__skate_get_all__")))
+            return PyObject_CallMethod(first, "__skate_get_all__", "OO", o, timeout ? timeout : Py_None);
+        return get_many(st, o, deadline);
     }
     if (Py_TYPE(o) == st->gen_type) return Py_NewRef(o); /* as in Ray: a generator stands for itself */
     return get_other(o, timeout);

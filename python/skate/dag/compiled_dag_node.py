@@ -4,7 +4,6 @@ has not taken them; channels, schedules and loops are C's."""
 import collections
 import logging
 import threading
-import time
 import uuid
 import weakref
 
@@ -12,6 +11,7 @@ from skate import _skate, exceptions
 from skate.dag.class_node import ClassMethodNode, ClassNode
 from skate.dag.compiled_dag_ref import CompiledDAGFuture, CompiledDAGRef
 from skate.dag.compiled_plain import Plain
+from skate.dag.compiled_results import Results
 from skate.dag.compiled_vis import visualize
 from skate.dag.constants import PARENT_CLASS_NODE_KEY
 from skate.dag.context import DAGContext
@@ -30,13 +30,6 @@ if TYPE_CHECKING:
 NO_NODE = 0xFFFFFFFF
 MANY = 512  # results that may be kept by each reader, beyond those under way, before the writer waits for one
 _living = weakref.WeakValueDictionary()
-
-
-class Failed:
-    """An exception that is the result of an execution."""
-
-    def __init__(self, error):
-        self.error = error
 
 
 def begin(instance, plan):
@@ -165,7 +158,7 @@ def _check_others(root, order, source):
         )
 
 
-class CompiledDAG:
+class CompiledDAG(Results):
     """A compiled graph. Made by node.experimental_compile().
 
     Args:
@@ -195,16 +188,12 @@ class CompiledDAG:
         self._max_inflight_executions = max_inflight_executions or ctx.max_inflight_executions
         self._max_buffered_results = max_buffered_results or ctx.max_buffered_results
         self._overlap = ctx.overlap_gpu_communication if overlap is None else overlap
-        self._execution_index = self._max_finished_execution_index = -1
-        self._result_buffer = collections.defaultdict(dict)  # execution -> {output: value or Failed}
-        self._got_ref_idxs, self._destructed_ref_idxs = {}, {}  # execution -> {outputs}; None: all of them
-        self._lock, self._pool = threading.RLock(), None
-        self._read_lock = threading.Lock()  # one thread reads
+        self._execution_index = -1
         numbers = _Numbers(root)
         self._actors, self._returns_list = numbers.actors, isinstance(root, MultiOutputNode)
         nodes = [i for i, _ in numbers.edges[-len(numbers.outputs) :]]  # an output may stand twice
         distinct = sorted(set(nodes))
-        self._place = [distinct.index(n) for n in nodes]
+        super().__init__([distinct.index(n) for n in nodes])
         self._take_input(numbers)
         self._start(numbers, distinct)
 
@@ -344,8 +333,6 @@ class CompiledDAG:
             return CompiledDAGFuture(self, index)
         return [CompiledDAGFuture(self, index, i) for i in range(len(self._place))]
 
-    # ---- results
-
     def _over(self):
         """The exception for who asks for something of a graph that has ended."""
         if self._is_teardown:
@@ -360,128 +347,6 @@ class CompiledDAG:
         if broke is not None:
             return exceptions.RayChannelError(f"Channel closed. The loop of {self._actors[broke[0]]._cls_name} ended: {broke[2]}")
         return exceptions.RayChannelError("Channel closed.")
-
-    def _execute_until(self, index, timeout=None):
-        """Reads results until those of execution `index` are there."""
-        timeout = self._get_timeout if timeout is None else timeout
-        with self._read_lock:
-            self._read_until(index, timeout)
-
-    def _read_next(self, index, timeout):
-        """The result of execution `index`, which nobody has read, of a graph with one."""
-        with self._read_lock:
-            if index <= self._max_finished_execution_index:  # another thread has, meanwhile
-                return self._result_buffer.pop(index)[0]
-            values, failed = self._read_one(self._get_timeout if timeout is None else timeout)
-            self._max_finished_execution_index = index
-        return Failed(values[0]) if failed[0] else values[0]
-
-    def _opened(self, value):
-        if type(value) is Failed:
-            raise value.error
-        return value
-
-    def _read_one(self, timeout):
-        graph = self._graph
-        if graph is None:
-            raise self._over()
-        try:
-            return graph.read(timeout)
-        except exceptions.RayChannelTimeoutError:
-            raise exceptions.RayChannelTimeoutError(
-                f"no result of execution {self._max_finished_execution_index + 1} in time (RAY_CGRAPH_get_timeout is {self._get_timeout} s): an actor of "
-                "the graph is slow, or hangs"
-            ) from None
-        except exceptions.RayChannelError:
-            raise self._over() from None
-
-    def _read_until(self, index, timeout):
-        deadline = None
-        while self._max_finished_execution_index < index:
-            if len(self._result_buffer) >= self._max_buffered_results:
-                raise exceptions.RayCgraphCapacityExceeded(
-                    f"The compiled graph can't have more than {self._max_buffered_results} buffered results, and you currently have "
-                    f"{len(self._result_buffer)} buffered results. Call `ray.get()` on CompiledDAGRef's (or await on CompiledDAGFuture's) to retrieve "
-                    "results, or increase `_max_buffered_results` if buffering is desired, note that this will increase driver memory usage."
-                )
-            values, failed = self._read_one(timeout)
-            self._note(values, failed)
-            if self._max_finished_execution_index < index and timeout > 0:  # the time is for all of them
-                now = time.monotonic()
-                deadline = now + timeout if deadline is None else deadline
-                timeout = max(deadline - now, 0)
-
-    def _try_until(self, index):
-        """The same without waiting: whether they are there."""
-        if self._read_lock.acquire(blocking=False):
-            try:
-                while self._max_finished_execution_index < index and self._graph is not None and self._graph.ready():
-                    self._read_until(self._max_finished_execution_index + 1, 0)
-            finally:
-                self._read_lock.release()
-        return self._max_finished_execution_index >= index
-
-    def _note(self, values, failed):
-        with self._lock:
-            index = self._max_finished_execution_index = self._max_finished_execution_index + 1
-            gone = self._destructed_ref_idxs.get(index, ())
-            if None in gone or len(gone) == len(self._place):
-                self._destructed_ref_idxs.pop(index)
-                return
-            self._result_buffer[index] = {
-                i: Failed(values[p]) if failed[p] else values[p] for i, p in enumerate(self._place) if i not in gone
-            }
-
-    def _take(self, index, output):
-        with self._lock:
-            kept = self._result_buffer[index]
-            value = kept.pop(output or 0)
-            self._got_ref_idxs.setdefault(index, set()).add(output)
-            self._done_with(index)
-        return self._opened(value)
-
-    def _delete_execution_results(self, index, output):
-        """Of a result that nobody will take."""
-        with self._lock:
-            self._destructed_ref_idxs.setdefault(index, set()).add(output)
-            if index in self._result_buffer:
-                self._result_buffer[index].pop(output or 0, None)
-            self._done_with(index)
-
-    def _done_with(self, index):
-        got, gone = self._got_ref_idxs.get(index, set()), self._destructed_ref_idxs.get(index, set())
-        if index <= self._max_finished_execution_index and (None in got or None in gone or len(got | gone) == len(self._place)):
-            for table in (self._result_buffer, self._got_ref_idxs, self._destructed_ref_idxs):
-                table.pop(index, None)
-        self._release()
-
-    def _release(self):
-        """Executions of which nobody wants anything are read, as far as they are there."""
-        if not self._read_lock.acquire(blocking=False):
-            return  # who reads does it
-        try:
-            self._read_unwanted()
-        finally:
-            self._read_lock.release()
-
-    def _read_unwanted(self):
-        while self._graph is not None:
-            gone = self._destructed_ref_idxs.get(self._max_finished_execution_index + 1, ())
-            if not (None in gone or len(gone) == len(self._place)):
-                return
-            try:
-                values, failed = self._graph.read(0)
-            except exceptions.RayChannelError:
-                return  # it has ended, which whoever asks for a result is told
-            self._note(values, failed)
-
-    def _reader(self):
-        """The thread that waits for results where an event loop must not."""
-        if self._pool is None:
-            from concurrent.futures import ThreadPoolExecutor
-
-            self._pool = ThreadPoolExecutor(1, "skate-graph")
-        return self._pool
 
     # ---- its end
 
@@ -504,11 +369,8 @@ class CompiledDAG:
             )
         for actor in self._actors if kill_actors else ():
             _skate.actor_kill(actor._token, True)
-        with self._lock:
-            self._result_buffer.clear()
         self._graph = None  # its memory goes now, or when nobody shows a message any more
-        if self._pool is not None:
-            self._pool.shutdown(wait=False)
+        self._forget_results()
 
 
 DAGNode._compiler = CompiledDAG  # a node knows nothing of what it becomes

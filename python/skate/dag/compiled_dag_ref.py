@@ -1,5 +1,10 @@
 """The results of an execution of a compiled graph: CompiledDAGRef (get), CompiledDAGFuture (await). Each is taken once."""
 
+import collections
+import time
+
+from skate.dag.compiled_results import Failed
+
 
 class _Result:
     _what = "CompiledDAGRef"
@@ -50,15 +55,46 @@ class CompiledDAGRef(_Result):
         if self._taken:
             raise ValueError("ray.get() can only be called once on a CompiledDAGRef, and it was already called.")
         dag, index = self._dag, self._execution_index
-        if index == dag._max_finished_execution_index + 1 and self._channel_index is None and not dag._destructed_ref_idxs:
-            value = dag._read_next(index, timeout)  # results are asked for one after the other: nothing is to be kept
+        if index == dag._max_finished_execution_index + 1 and self._channel_index is None:
+            value = dag._read_next(index, timeout)  # results are asked for one after the other
             self._taken = True
-            return dag._opened(value)
-        dag._execute_until(index, timeout)
-        self._taken = True
-        return dag._take(index, self._channel_index)
+        else:
+            value, self._taken = dag._get(index, self._channel_index, timeout)
+        if type(value) is Failed:
+            raise value.error
+        return value
 
-    __skate_get__ = get  # what skate.get() asks for
+    @staticmethod
+    def get_all(refs, timeout=None):
+        """The values of several. Of the outputs of one execution, the first exception that is there is raised at once.
+
+        Args:
+            refs: A list or tuple of CompiledDAGRefs.
+            timeout: Seconds for all of them; None: DAGContext.get_timeout for each.
+        """
+        together = collections.defaultdict(list)
+        for ref in refs:
+            if not isinstance(ref, CompiledDAGRef):
+                raise ValueError(
+                    "Invalid type of object refs. 'object_refs' must be a list of CompiledDAGRefs if there is any CompiledDAGRef within it."
+                )
+            if ref._channel_index is not None and not ref._taken:
+                together[id(ref._dag), ref._execution_index].append(ref._channel_index)
+        until = None if timeout is None or timeout < 0 else time.monotonic() + timeout
+        values = []
+        for ref in refs:
+            left = timeout if until is None else max(until - time.monotonic(), 0)
+            others = together.get((id(ref._dag), ref._execution_index), ())
+            if len(others) < 2 or ref._taken:
+                values.append(ref.get(left))
+                continue
+            value, ref._taken = ref._dag._get(ref._execution_index, ref._channel_index, left, others)
+            if type(value) is Failed:
+                raise value.error
+            values.append(value)
+        return values
+
+    __skate_get__, __skate_get_all__ = get, get_all  # what skate.get() asks for
 
 
 class CompiledDAGFuture(_Result):
@@ -78,7 +114,10 @@ class CompiledDAGFuture(_Result):
         if self._taken:
             raise ValueError("CompiledDAGFuture can only be awaited upon once, and it has already been awaited upon.")
         dag = self._dag
-        if not dag._try_until(self._execution_index):
-            yield from asyncio.wrap_future(dag._reader().submit(dag._execute_until, self._execution_index)).__await__()
+        if not dag._try_until(self._execution_index, self._channel_index):
+            yield from asyncio.wrap_future(dag._ask(self._execution_index, self._channel_index, dag._get_timeout)).__await__()
         self._taken = True
-        return dag._take(self._execution_index, self._channel_index)
+        value = dag._take(self._execution_index, self._channel_index)
+        if type(value) is Failed:
+            raise value.error
+        return value

@@ -1,7 +1,5 @@
 """A compiled graph on an engine without channels: the same results, by plain calls."""
 
-import time
-
 from skate import _skate, exceptions
 
 
@@ -39,27 +37,33 @@ class Plain:
                 at[node] = handle.__ray_call__.remote(target, *given, **kwargs)
         self._under_way.append([at[o] for o in self._outputs])
 
-    def ready(self):
-        """The next execution has all its results."""
-        if not self._under_way or _skate.engine() == "inline":  # there whoever asks runs it
-            return bool(self._under_way)
-        return not _skate.wait(self._under_way[0], len(self._under_way[0]), 0)[1]
+    def _next(self, seconds):
+        """The first output of the next execution whose result is there; None: none is, in that time."""
+        missing = [i for i, ref in enumerate(self._under_way[0]) if ref is not None]
+        if _skate.engine() == "inline":  # there whoever asks runs it
+            return missing[0]
+        refs = [self._under_way[0][i] for i in missing]
+        ready = _skate.wait(refs, 1, seconds if seconds >= 0 else None)[0]
+        return missing[refs.index(ready[0])] if ready else None
 
-    def read(self, seconds):
-        """([value or exception of each output], [whether it failed]) of the next execution."""
-        until, values, failed = time.monotonic() + seconds, [], []
-        forever = seconds < 0 or _skate.engine() == "inline"
-        for ref in self._under_way[0]:
-            try:
-                values.append(_skate.get(ref, None if forever else max(until - time.monotonic(), 0)))
-                failed.append(False)
-            except exceptions.GetTimeoutError as e:
-                raise exceptions.RayChannelTimeoutError(str(e)) from None
-            except Exception as e:
-                values.append(e)
-                failed.append(True)
-        self._under_way.pop(0)
-        return values, failed
+    def ready(self):
+        """read() need not wait."""
+        return bool(self._under_way) and self._next(0) is not None
+
+    def read(self, seconds, output):
+        """(output, its value or exception, whether it failed), the next of the execution that is read; whichever is there first."""
+        i = self._next(seconds)
+        if i is None:
+            raise exceptions.RayChannelTimeoutError(f"no result within {seconds} s")
+        refs, failed = self._under_way[0], False
+        try:
+            value = _skate.get(refs[i])
+        except Exception as e:
+            value, failed = e, True
+        refs[i] = None
+        if not any(ref is not None for ref in refs):
+            self._under_way.pop(0)
+        return i, value, failed
 
     def close(self):
         """Nothing is to be closed."""

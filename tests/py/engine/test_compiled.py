@@ -2,13 +2,16 @@
 plain calls. Of shared memory and deaths: tests/py/fault/test_graph_deaths.py."""
 
 import asyncio
+import os
 import random
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import skate
 import skate.experimental.collective as collective
-from skate import exceptions
+from skate import _skate, exceptions
 from skate.dag import DAGContext, InputNode, MultiOutputNode
 
 
@@ -39,6 +42,11 @@ class Actor:
         if x % 2:
             raise KeyError(x)
         return x
+
+    def wait_for(self, path):
+        while not os.path.exists(path):
+            time.sleep(0.001)
+        return True
 
     def about(self):
         return skate.get_runtime_context().get_actor_id()
@@ -140,6 +148,43 @@ def test_results_wait_to_be_taken(ray, compile_):
     with pytest.raises(exceptions.RayCgraphCapacityExceeded, match="buffered"):
         ray.get(refs[1])
     assert ray.get(refs[0]) == 0 and ray.get(refs[1]) == 1
+
+
+def test_an_error_is_heard_while_other_outputs_are_under_way(ray, compile_, tmp_path):
+    slow, fails = Actor.remote(), Actor.remote()
+    with InputNode() as x:
+        compiled = compile_(MultiOutputNode([slow.wait_for.bind(x[0]), fails.fail.bind(x[1])]), _max_inflight_executions=2)
+    go = tmp_path / "go"
+    if _skate.engine() != "inline":  # there whoever asks runs a call, one after the other
+        refs = compiled.execute(str(go), 1)
+        with pytest.raises(KeyError):
+            ray.get(refs)
+        with pytest.raises(KeyError):
+            ray.get(refs[1])
+        refs[1:] = compiled.execute(str(go), 2)
+        with pytest.raises(exceptions.RayChannelTimeoutError):
+            ray.get(refs[2], timeout=0)  # results come in order, and the first output of the execution before it is under way
+        go.touch()
+        assert ray.get(refs) == [True, True, 2]
+    go.touch()
+    assert ray.get(compiled.execute(str(go), 4)) == [True, 4]
+    kept = compiled.execute(str(go), 4)
+    later = [compiled.execute(str(go), 4) for _ in range(1)]
+    del later  # of an execution that was not read yet
+    assert ray.get(kept) == [True, 4]
+    assert not compiled._result_buffer and not compiled._destructed_ref_idxs and not compiled._got_ref_idxs
+
+
+def test_threads_wait_for_one_graph(ray, compile_):
+    a, b = Actor.remote(), Actor.remote()
+    with InputNode() as x:
+        compiled = compile_(MultiOutputNode([a.echo.bind(x), b.fail.bind(x)]), _max_inflight_executions=40)
+    refs = [compiled.execute(i) for i in range(40)]
+    with ThreadPoolExecutor(8) as pool:
+        good = [pool.submit(ray.get, r[0]) for r in reversed(refs)]
+        bad = [pool.submit(outcome, ray, r[1]) for r in refs]
+    assert [f.result() for f in good] == list(reversed(range(40)))
+    assert [f.result() for f in bad] == [("failed", repr(KeyError(i))) if i % 2 else i for i in range(40)]
 
 
 def test_in_an_event_loop(ray, compile_):

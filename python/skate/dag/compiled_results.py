@@ -1,0 +1,249 @@
+"""Results of a compiled graph between its channels and who asks for them: read in order, kept until they are taken, let go when nobody will take them."""
+
+import collections
+import threading
+import time
+
+from skate import exceptions
+
+TYPE_CHECKING = False  # typing is slow to import
+if TYPE_CHECKING:
+    from typing import Any
+
+FOREVER = 1e9  # seconds
+
+
+class Failed:
+    """An exception that is the result of an execution."""
+
+    def __init__(self, error):
+        self.error = error
+
+
+class _Asked:
+    """Somebody waits for an output of an execution; it is over when that is there, or one of `others` failed."""
+
+    def __init__(self, index, output, others, timeout):
+        from concurrent.futures import Future
+
+        self.index, self.output, self.others = index, output, others
+        self.until = time.monotonic() + timeout if timeout >= 0 else None
+        self.future = Future()
+
+
+class Results:
+    """What a CompiledDAG keeps of its executions. One thread at a time reads messages, whoever needs one; a thread of its own where an event loop, or several threads, wait.
+
+    Args:
+        place: The number of the channel of each output.
+    """
+
+    _graph: "Any"
+    _get_timeout: float
+    _max_buffered_results: int
+
+    def __init__(self, place):
+        self._place, self._n_channels = place, len(set(place))
+        self._max_finished_execution_index = -1
+        self._came = 0  # messages of the execution after it
+        self._result_buffer = collections.defaultdict(dict)  # execution -> {output: value or Failed}
+        self._got_ref_idxs, self._destructed_ref_idxs = {}, {}  # execution -> {outputs}; None: the one that it has
+        self._unwanted = set()  # executions to come of which nobody wants anything
+        self._lock = threading.RLock()
+        self._read_lock = threading.Lock()  # one thread reads
+        self._asked, self._answering, self._pool = [], False, None
+
+    def _over(self):
+        """The exception for who asks for something of a graph that has ended."""
+        raise NotImplementedError
+
+    # ---- who asks
+
+    def _settled(self, index, output, others=()):
+        """The output is there, or one of the others has failed."""
+        if index <= self._max_finished_execution_index:
+            return True
+        kept = self._result_buffer.get(index)
+        return kept is not None and ((output or 0) in kept or any(type(kept.get(o)) is Failed for o in others))
+
+    def _get(self, index, output, timeout=None, others=()):
+        """(its value or Failed, True) of an output, which nobody has taken. others: outputs that are asked for with it: where one failed before it was there,
+        (that, False)."""
+        timeout = self._get_timeout if timeout is None else timeout
+        if not self._settled(index, output, others):
+            if not self._answering and self._read_lock.acquire(blocking=False):
+                try:
+                    self._read_until(index, output, timeout, others)
+                finally:
+                    self._read_lock.release()
+            else:
+                self._ask(index, output, timeout, others).result()
+        with self._lock:
+            kept = self._result_buffer[index]
+            failed = [] if (output or 0) in kept else [kept[o] for o in others if type(kept.get(o)) is Failed]
+        return (failed[0], False) if failed else (self._take(index, output), True)
+
+    def _read_next(self, index, timeout):
+        """The value or Failed of execution `index`, the next, of a graph with one output: nothing is to be kept."""
+        if self._answering or not self._read_lock.acquire(blocking=False):
+            return self._get(index, None, timeout)[0]
+        try:
+            if index <= self._max_finished_execution_index:  # another thread has read it
+                return self._take(index, None)
+            _, value, failed = self._read_one(self._get_timeout if timeout is None else timeout)
+            self._max_finished_execution_index = index
+        finally:
+            self._read_lock.release()
+        return Failed(value) if failed else value
+
+    def _take(self, index, output):
+        with self._lock:
+            kept = self._result_buffer[index]
+            value = kept.pop(output or 0)
+            self._got_ref_idxs.setdefault(index, set()).add(output)
+            self._done_with(index)
+        return value
+
+    def _delete_execution_results(self, index, output):
+        """Of a result that nobody will take."""
+        with self._lock:
+            self._destructed_ref_idxs.setdefault(index, set()).add(output)
+            if index in self._result_buffer:
+                self._result_buffer[index].pop(output or 0, None)
+            self._done_with(index)
+
+    def _done_with(self, index):
+        got, gone = self._got_ref_idxs.get(index, set()), self._destructed_ref_idxs.get(index, set())
+        if None in got or None in gone or len(got | gone) == len(self._place):
+            for table in (self._result_buffer, self._got_ref_idxs, self._destructed_ref_idxs):
+                table.pop(index, None)
+            if index > self._max_finished_execution_index:
+                self._unwanted.add(index)
+        self._release()
+
+    # ---- who reads
+
+    def _read_one(self, timeout, output=None):
+        graph = self._graph
+        if graph is None:
+            raise self._over()
+        try:
+            return graph.read(timeout, self._place[output or 0])
+        except exceptions.RayChannelTimeoutError:
+            raise exceptions.RayChannelTimeoutError(
+                f"no result of execution {self._max_finished_execution_index + 1} in time (RAY_CGRAPH_get_timeout is {self._get_timeout} s): an actor of "
+                "the graph is slow, or hangs"
+            ) from None
+        except exceptions.RayChannelError:
+            raise self._over() from None
+
+    def _room(self):
+        if not self._came and len(self._result_buffer) >= self._max_buffered_results:
+            raise exceptions.RayCgraphCapacityExceeded(
+                f"The compiled graph can't have more than {self._max_buffered_results} buffered results, and you currently have "
+                f"{len(self._result_buffer)} buffered results. Call `ray.get()` on CompiledDAGRef's (or await on CompiledDAGFuture's) to retrieve "
+                "results, or increase `_max_buffered_results` if buffering is desired, note that this will increase driver memory usage."
+            )
+
+    def _read_until(self, index, output, timeout, others=()):
+        deadline = None
+        while not self._settled(index, output, others):
+            self._room()
+            self._note(*self._read_one(timeout, output))
+            if timeout > 0 and not self._settled(index, output, others):  # the time is for all of them
+                now = time.monotonic()
+                deadline = now + timeout if deadline is None else deadline
+                timeout = max(deadline - now, 0)
+
+    def _try_until(self, index, output):
+        """The same without waiting: whether it is there."""
+        if self._read_lock.acquire(blocking=False):
+            try:
+                while not self._settled(index, output) and self._graph is not None and self._graph.ready():
+                    self._room()
+                    self._note(*self._read_one(0, output))
+            finally:
+                self._read_lock.release()
+        return self._settled(index, output)
+
+    def _note(self, place, value, failed):
+        with self._lock:
+            index = self._max_finished_execution_index + 1
+            if index not in self._unwanted:
+                gone, value = self._destructed_ref_idxs.get(index, ()), Failed(value) if failed else value
+                self._result_buffer[index].update({i: value for i, p in enumerate(self._place) if p == place and i not in gone})
+            self._came += 1
+            if self._came == self._n_channels:
+                self._came, self._max_finished_execution_index = 0, index
+                self._unwanted.discard(index)
+            self._answer()
+
+    def _release(self):
+        """Executions of which nobody wants anything are read, as far as they are there."""
+        if not self._unwanted or not self._read_lock.acquire(blocking=False):
+            return  # who reads does it
+        try:
+            while self._graph is not None and self._max_finished_execution_index + 1 in self._unwanted:
+                self._note(*self._graph.read(0, 0))
+        except exceptions.RayChannelError:
+            pass  # it is not there yet; or the graph has ended, which whoever asks for a result is told
+        finally:
+            self._read_lock.release()
+
+    # ---- who reads for those that wait elsewhere
+
+    def _ask(self, index, output, timeout, others=()):
+        """A concurrent.futures.Future that is done when _get() need not wait; or has the exception that it would raise."""
+        asked = _Asked(index, output, others, timeout)
+        with self._lock:
+            self._asked.append(asked)
+            self._answer()
+            if self._asked and not self._answering:
+                if self._pool is None:
+                    from concurrent.futures import ThreadPoolExecutor
+
+                    self._pool = ThreadPoolExecutor(1, "skate-graph")
+                self._answering = True
+                self._pool.submit(self._read_for_others)
+        return asked.future
+
+    def _answer(self, error=None):
+        """With the lock: those whose output is there, or whose time is over, or with an error all of them."""
+        now, rest = time.monotonic() if error is not None else 0, []
+        for a in self._asked:
+            there = self._settled(a.index, a.output, a.others)
+            waits = error is None or (type(error) is exceptions.RayChannelTimeoutError and (a.until is None or a.until > now))
+            if not there and waits and not a.future.cancelled():
+                rest.append(a)
+            elif not a.future.set_running_or_notify_cancel():
+                continue
+            elif there:
+                a.future.set_result(None)
+            else:
+                a.future.set_exception(error)
+        self._asked = rest
+
+    def _read_for_others(self):
+        while True:
+            with self._read_lock:
+                with self._lock:
+                    self._answer()
+                    if not self._asked:
+                        self._answering = False
+                        return
+                    first = min(self._asked, key=lambda a: a.index)
+                    times = [a.until for a in self._asked if a.until is not None]
+                try:
+                    self._room()
+                    timeout = max(min(times) - time.monotonic(), 0) if times else FOREVER
+                    self._note(*self._read_one(timeout, first.output))
+                except Exception as e:
+                    with self._lock:
+                        self._answer(e)
+
+    def _forget_results(self):
+        with self._lock:
+            self._result_buffer.clear()
+            self._answer(self._over())
+        if self._pool is not None:
+            self._pool.shutdown(wait=False)
