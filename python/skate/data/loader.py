@@ -183,6 +183,7 @@ class _Rows:
         self.at: Any = None  # (iterator, seed, epoch), or [batches given, epoch] of a sampler
         self.from_state: dict[str, Any] | None = None
         self.number = 0
+        self.seed: int | None = None  # of shuffle, for all epochs: each has its own order by its number
 
     def rows(self) -> int:
         n = self.ds._facts.rows
@@ -193,16 +194,20 @@ class _Rows:
         return n
 
     def set_epoch(self, epoch: int) -> None:
+        if epoch != self.number:
+            self.from_state = None
         self.number = epoch
 
     def state(self) -> dict[str, Any]:
-        if self.at is None:
-            return dict(self.from_state) if self.from_state is not None else {"version": 1, "of": self.name, "epoch": self.number}
-        return {"version": 1, "of": self.name, **self.at()}
+        if self.at is None and self.from_state is not None:
+            return dict(self.from_state)
+        at = {"epoch": self.number} if self.at is None else self.at()
+        return {"version": 1, "of": self.name, **({} if self.seed is None else {"seed": self.seed}), **at}
 
     def load(self, state: dict[str, Any]) -> None:
         self.from_state, self.at = dict(state), None
         self.number = int(state.get("epoch", 0))
+        self.seed = int(state["seed"]) if "seed" in state else None
 
     def epoch(self) -> Iterator[Any]:
         of = self.of
@@ -216,7 +221,8 @@ class _Rows:
     def _streamed(self, state: dict[str, Any]) -> Iterator[Any]:
         of = self.of
         it = self.ds.iterator()
-        seed = int(state["seed"]) if "seed" in state else _seed(of.generator) if of.shuffle else 0
+        if of.shuffle and self.seed is None:
+            self.seed = _seed(of.generator)
         if "it" in state:
             it.load_state_dict(state["it"])
         else:
@@ -225,8 +231,8 @@ class _Rows:
         number = self.number
         self.number += 1
         done = [False]
-        self.at = lambda: {"epoch": number + 1} if done[0] else {"epoch": number, "seed": seed, "it": it.state_dict()}
-        more: dict[str, Any] = {"local_shuffle_buffer_size": window, "local_shuffle_seed": seed if of.shuffle else None}
+        self.at = lambda: {"epoch": number + 1} if done[0] else {"epoch": number, "it": it.state_dict()}
+        more: dict[str, Any] = {"local_shuffle_buffer_size": window, "local_shuffle_seed": self.seed if of.shuffle else None}
         ahead = 2 if of.prefetch_factor is None else of.prefetch_factor
 
         more |= {"batch_size": of.batch_size or 1, "drop_last": of.drop_last}
@@ -247,7 +253,8 @@ class _Rows:
         source: Any = of.batch_sampler if of.batch_sampler is not None else of.sampler
         index = iter(source)
         place = _Places(self.ds)
-        self.at = lambda: {"epoch": number, "batches": given}
+        done = [False]
+        self.at = lambda: {"epoch": number + 1} if done[0] else {"epoch": number, "batches": given}
 
         def batches() -> Iterator[Any]:
             nonlocal given
@@ -256,6 +263,7 @@ class _Rows:
                     batch = self._taken(self._made(place.take(want if isinstance(want, (list, tuple)) else [want])))
                     given += 1
                     yield batch
+            done[0] = True
 
         return batches()
 

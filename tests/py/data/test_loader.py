@@ -262,3 +262,26 @@ def test_arguments_that_exclude_each_other():
                 kind(Squares(3), **options)
     with pytest.raises(ValueError):
         sd.DataLoader(Count(3), shuffle=True)
+
+
+@pytest.mark.parametrize("how", [{"shuffle": True}, {"sampler": list(range(19, -1, -1))}])
+def test_a_state_goes_on_with_all_epochs_that_follow(how):
+    """Of a shuffle without a seed, too; behind the last batch, and behind the end; and an epoch that is named anew begins at its first row."""
+    loader = sd.DataLoader(sd.range(20).materialize(), batch_size=6, **how)
+    epochs, states = [], []
+    for _ in range(3):
+        epochs.append([])
+        for batch in loader:
+            epochs[-1].append(batch["id"].tolist())
+            states.append((len(epochs) - 1, len(epochs[-1]), loader.state_dict()))
+        states.append((len(epochs), 0, loader.state_dict()))
+    assert [len(e) for e in epochs] == [4, 4, 4] and ("shuffle" not in how or epochs[0] != epochs[1] != epochs[2])
+    for epoch, step, state in states:
+        again = sd.DataLoader(sd.range(20).materialize(), batch_size=6, **how)
+        again.load_state_dict(state)
+        assert again.state_dict() == state
+        got = [[batch["id"].tolist() for batch in again] for _ in range(epoch, 3)]
+        assert got == [e[step if k == epoch else 0 :] for k, e in enumerate(epochs) if k >= epoch]
+        again.load_state_dict(state)
+        again.set_epoch(1)
+        assert [batch["id"].tolist() for batch in again] == epochs[1][step if epoch == 1 else 0 :]
