@@ -1,0 +1,14 @@
+/* replay.c - see replay.h. */
+#include "dag/replay.h"
+
+uint64_t sk_replay_from(const uint64_t *passed, uint32_t n_passed, uint64_t n_states) {
+    uint64_t from = n_states; /* a state of i is there: so are the outputs of i */
+    for (uint32_t i = 0; i < n_passed; i++) from = SK_MAX(from, passed[i]);
+    return from;
+}
+
+bool sk_replay_again(struct sk_replay_deaths *d, uint64_t execution, int32_t retries) {
+    if (d->n == 0 || execution != d->at) *d = (struct sk_replay_deaths){.at = execution};
+    if (d->n < UINT32_MAX) d->n++;
+    return retries < 0 || d->n <= (uint32_t)retries;
+}
