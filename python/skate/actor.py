@@ -247,15 +247,15 @@ class ActorMethod:
 class Meta:
     """What handles know of their class; travels with them."""
 
-    __slots__ = ("cls_name", "methods", "groups", "max_task_retries", "is_async", "max_pending")
+    __slots__ = ("cls_name", "methods", "groups", "max_task_retries", "is_async", "max_pending", "max_restarts")
 
-    def __init__(self, cls_name, methods, groups, max_task_retries, is_async, max_pending=0):
+    def __init__(self, cls_name, methods, groups, max_task_retries, is_async, max_pending, max_restarts):
         self.cls_name, self.methods, self.groups = cls_name, methods, groups
-        self.max_task_retries, self.is_async, self.max_pending = max_task_retries, is_async, max_pending
+        self.max_task_retries, self.is_async, self.max_pending, self.max_restarts = max_task_retries, is_async, max_pending, max_restarts
 
     def __reduce__(self):
         plain = {k: ({n: v for n, v in o.items() if n != "_decorate"}, _shape_of(f)) for k, (o, f) in self.methods.items()}
-        return _restore_meta, (self.cls_name, plain, self.groups, self.max_task_retries, self.is_async, self.max_pending)
+        return _restore_meta, (self.cls_name, plain, self.groups, self.max_task_retries, self.is_async, self.max_pending, self.max_restarts)
 
 
 def _shape_of(f):
@@ -299,9 +299,9 @@ def _restore_method(token, meta, name, given, shape):
     return ActorMethod(token, meta, name, given, _stub(shape, name))
 
 
-def _restore_meta(cls_name, plain, groups, max_task_retries, is_async, max_pending):
+def _restore_meta(cls_name, plain, *others):
     methods = {k: (o, _stub(shape, k)) for k, (o, shape) in plain.items()}
-    return Meta(cls_name, methods, groups, max_task_retries, is_async, max_pending)
+    return Meta(cls_name, methods, *others)
 
 
 class ActorHandle:
@@ -466,7 +466,8 @@ class ActorClass:
             more["detached"] = True
         retries = o.get("max_task_retries") or 0
         pending = max(o.get("max_pending_calls") or 0, 0)
-        self._meta = Meta(cls.__name__, self._base._all_methods, index, retries, self._is_async, pending)
+        restarts = o.get("max_restarts") or 0
+        self._meta = Meta(cls.__name__, self._base._all_methods, index, retries, self._is_async, pending, restarts)
         env = o.get("runtime_env")
         if env:
             env = _lazy.runtime_env.check(env)
@@ -489,7 +490,7 @@ class ActorClass:
             "actor",
             base if base is not None and self._seen == self._base._seen else maker,
             cls.__name__,
-            max_restarts=o.get("max_restarts") or 0,
+            max_restarts=restarts,
             max_task_retries=retries,
             func=init,
             **more,

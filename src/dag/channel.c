@@ -115,6 +115,28 @@ sk_rc sk_chan_create(void *mem, const struct sk_chan_shape *s, struct sk_err *er
     return SK_OK;
 }
 
+/* What a dead reader had passed and still looked at, nobody looks at any more. A buffer's version may move on meanwhile: then it was not one of those. */
+static void let_shown_go(struct sk_chan_shm *c, struct chan_reader *r) {
+    uint64_t passed = sk_load_relaxed(&r->passed);
+    for (uint32_t b = 0; b < c->n_bufs; b++) {
+        uint64_t v = __atomic_load_n(&bufs_of(c)[b].version, __ATOMIC_ACQUIRE);
+        if (v && v <= passed && sk_load_relaxed(&r->done[b]) < v) sk_store_seq(&r->done[b], v);
+    }
+}
+
+void sk_chan_lost(void *mem, uint32_t reader) {
+    struct sk_chan_shm *c = mem;
+    SK_ASSERT(reader < c->n_readers);
+    let_shown_go(c, reader_of(c, reader));
+    sk_chan_stir(mem);
+}
+
+uint64_t sk_chan_passed(const void *mem, uint32_t reader) {
+    const struct sk_chan_shm *c = mem;
+    SK_ASSERT(reader < c->n_readers);
+    return sk_load_acq(&reader_of(c, reader)->passed);
+}
+
 sk_rc sk_chan_attach(struct sk_chan_end *e, void *mem, uint32_t end, uint8_t *base, uint64_t size, const struct sk_chan_pool *pool,
                      struct sk_err *err) {
     struct sk_chan_shm *c = mem;
@@ -142,11 +164,7 @@ sk_rc sk_chan_attach(struct sk_chan_end *e, void *mem, uint32_t end, uint8_t *ba
     if (e->next > count || count - e->next > c->n_cells)
         return SK_ERR(err, SK_ECORRUPT, "attach to a channel: reader %u has passed %llu of %llu messages", end, (unsigned long long)e->next,
                       (unsigned long long)count);
-    /* What its predecessor had passed and still looked at, nobody looks at any more. A buffer's version may move on meanwhile: then it was not one of those. */
-    for (uint32_t b = 0; b < c->n_bufs; b++) {
-        uint64_t v = __atomic_load_n(&bufs_of(c)[b].version, __ATOMIC_ACQUIRE);
-        if (v && v <= e->next && sk_load_relaxed(&r->done[b]) < v) sk_store_seq(&r->done[b], v);
-    }
+    let_shown_go(c, r);
     sk_chan_stir(mem);
     return SK_OK;
 }
@@ -390,6 +408,11 @@ void sk_chan_pass(struct sk_chan_end *e) {
     sk_store_seq(&r->passed, e->next);
     SK_FAULT_HERE("channel.after_pass");
     wake(&c->sleep);
+}
+
+void sk_chan_again(struct sk_chan_end *e) {
+    SK_ASSERT(e->end < e->shm->n_readers && e->next > sk_load_relaxed(&reader_of(e->shm, e->end)->passed));
+    e->next--;
 }
 
 void sk_chan_release(struct sk_chan_end *e, const struct sk_chan_msg *msg) {

@@ -75,6 +75,7 @@ void sk_chan_publish(struct sk_chan_end *e, uint64_t len, uint32_t kind); /* len
 /* The next message. SK_ETIMEOUT; SK_EDEAD: the writer was buried, and all that it published is read; SK_ECLOSED; SK_ECORRUPT: the writer went mad. */
 sk_rc sk_chan_read(struct sk_chan_end *e, int64_t deadline_ns, struct sk_chan_msg *out, struct sk_err *err) SK_MUST_USE;
 void sk_chan_pass(struct sk_chan_end *e);                                   /* all that was read */
+void sk_chan_again(struct sk_chan_end *e);                                  /* the message read last, not passed, is the next one again */
 void sk_chan_release(struct sk_chan_end *e, const struct sk_chan_msg *msg); /* one that was passed, once */
 
 void sk_chan_close(void *mem);              /* every wait, now and later, ends with SK_ECLOSED */
@@ -82,7 +83,10 @@ void sk_chan_bury(void *mem, uint32_t end); /* its process is dead, and nobody t
 /* Wakes all ends, which look again: to be called when the process of one has died, before a successor is there. It may have published or passed, and
  * died before it woke anybody. */
 void sk_chan_stir(void *mem);
-uint64_t sk_chan_written(const void *mem); /* messages published, ever */
+/* The same for a reader's: nobody looks any more at what it has passed. */
+void sk_chan_lost(void *mem, uint32_t reader);
+uint64_t sk_chan_passed(const void *mem, uint32_t reader); /* so many messages */
+uint64_t sk_chan_written(const void *mem);                 /* messages published, ever */
 /* Some reader still looks at a message that it has passed. except: bit r, reader r is dead, and looks at none. */
 bool sk_chan_shown(const void *mem, uint64_t except);
 /* Gives the buffers back; no end is used any more. */

@@ -1,10 +1,12 @@
 /* graph.c - the head of a graph: a table of offsets, written once before anybody else maps it, but for what a death leaves.
  *
- *   head | seats[n_actors] | ids[n_actors] | channels[n_nodes] | gone[n_nodes] | readers[n_nodes][n_actors + 2] | the channels
+ *   head | seats[n_actors] | ids[n_actors] | channels[n_nodes] | gone[n_nodes] | readers[n_nodes][n_actors + 2] | the channels | states[n_actors]
  *
  *  field              | writes                        | reads | order                      | what a crash leaves
  *  dead, story        | who buries, the first time    | all   | story, then dead: release  | who buries is the driver: nothing is left
  *  gone[n], bit r     | who buries                    | same  | -                          | -
+ *  closed             | anybody: 1                    | who empties a seat: seq_cst, after it did; who closes then skips the empty ones: one of the two sees it
+ *  changes            | who buries, who closes: +1    | who tends the lost: seq_cst | what it is about before it | -
  *  seats              | see loop.h
  *  all else           | sk_dag_create                 | all   | magic last                 | no graph */
 #include "dag/graph.h"
@@ -13,6 +15,7 @@
 
 #include "base/atomic.h"
 #include "base/mem.h"
+#include "ipc/ipc.h"
 
 #define GRAPH_MAGIC 0x4850415247444b53ull /* "SKDGRAPH" */
 
@@ -20,9 +23,10 @@ struct sk_dag_head {
     uint64_t magic;
     uint32_t n_actors, n_nodes;
     _Atomic uint32_t dead; /* 0: nobody, else 1 + index */
+    _Atomic uint32_t closed, changes;
     uint32_t pad;
-    uint64_t seats, ids, channels, gone, readers; /* offsets from here */
-    char story[1024];
+    uint64_t seats, ids, channels, gone, readers, states; /* offsets from here */
+    char story[1008];
 };
 _Static_assert(sizeof(struct sk_dag_head) == 1088, "whole lines");
 
@@ -42,6 +46,8 @@ static struct sk_dag_head layout(const struct sk_dag_shape *s, uint64_t *end) {
     return h;
 }
 
+static uint64_t state_stride(void) { return SK_ALIGN(sk_chan_bytes(&SK_DAG_STATES), 64); }
+
 /* readers: n_nodes * (n_actors + 2), all SK_DAG_NONE before; n: how many each node has. */
 static void number_readers(const struct sk_dag_shape *s, uint32_t *readers, uint32_t *n) {
     for (uint32_t i = 0; i < s->n_edges; i++) {
@@ -51,7 +57,8 @@ static void number_readers(const struct sk_dag_shape *s, uint32_t *readers, uint
     }
 }
 
-static uint64_t measure(const struct sk_dag_shape *s, const uint32_t *n, uint64_t *channels, struct sk_err *err) {
+/* Bytes of all; *states: where those channels begin. */
+static uint64_t measure(const struct sk_dag_shape *s, const uint32_t *n, uint64_t *channels, uint64_t *states, struct sk_err *err) {
     uint64_t len;
     (void)layout(s, &len);
     for (uint32_t i = 0; i < s->n_nodes; i++) {
@@ -66,7 +73,8 @@ static uint64_t measure(const struct sk_dag_shape *s, const uint32_t *n, uint64_
         if (channels) channels[i] = len;
         len = SK_ALIGN(len + bytes, 64);
     }
-    return len;
+    if (states) *states = len;
+    return len + s->n_actors * state_stride();
 }
 
 static uint32_t *new_readers(const struct sk_dag_shape *s, uint32_t **n, struct sk_err *err) {
@@ -85,7 +93,7 @@ static uint32_t *new_readers(const struct sk_dag_shape *s, uint32_t **n, struct 
 
 uint64_t sk_dag_bytes(const struct sk_dag_shape *s, struct sk_err *err) {
     uint32_t *n, *readers = new_readers(s, &n, err);
-    uint64_t bytes = readers ? measure(s, n, NULL, err) : 0;
+    uint64_t bytes = readers ? measure(s, n, NULL, NULL, err) : 0;
     sk_free(readers);
     return bytes;
 }
@@ -99,9 +107,11 @@ sk_rc sk_dag_create(void *mem, const struct sk_dag_shape *s, struct sk_err *err)
     memset(at(h, h->seats), 0, h->readers - h->seats);
     memcpy(at(h, h->ids), s->ids, s->n_actors * sizeof *s->ids);
     memcpy(at(h, h->readers), readers, (size_t)s->n_nodes * (s->n_actors + 2) * sizeof *readers);
-    sk_rc rc = measure(s, n, at(h, h->channels), err) ? SK_OK : SK_EINVAL;
+    sk_rc rc = measure(s, n, at(h, h->channels), &h->states, err) ? SK_OK : SK_EINVAL;
     for (uint32_t i = 0; rc == SK_OK && i < s->n_nodes; i++)
         if (n[i]) rc = sk_chan_create(sk_dag_channel(h, i), &(struct sk_chan_shape){n[i], s->n_cells, s->n_bufs}, err);
+    for (uint32_t i = 0; i < s->n_actors; i++) sk_dag_seat_init(sk_dag_seat(h, i), s->id);
+    for (uint32_t i = 0; rc == SK_OK && i < s->n_actors; i++) rc = sk_chan_create(sk_dag_states(h, i), &SK_DAG_STATES, err);
     sk_free(readers);
     if (rc == SK_OK) __atomic_store_n(&h->magic, GRAPH_MAGIC, __ATOMIC_RELEASE);
     return rc;
@@ -123,11 +133,27 @@ struct sk_dag_seat *sk_dag_seat(const struct sk_dag_head *h, uint32_t actor) {
     return (struct sk_dag_seat *)at(h, h->seats) + actor;
 }
 
+void *sk_dag_states(const struct sk_dag_head *h, uint32_t actor) {
+    SK_ASSERT(actor < h->n_actors);
+    return at(h, h->states + actor * state_stride());
+}
+
+_Atomic uint32_t *sk_dag_changes(struct sk_dag_head *h) { return &h->changes; }
+bool sk_dag_closed(const struct sk_dag_head *h) { return sk_load_seq(&h->closed) != 0; }
+
+static void changed(struct sk_dag_head *h) {
+    (void)sk_add_seq(&h->changes, 1);
+    sk_futex_wake(&h->changes, 1 << 20);
+}
+
 static bool is_graph(const struct sk_dag_head *h) { return __atomic_load_n(&h->magic, __ATOMIC_ACQUIRE) == GRAPH_MAGIC; }
 
-void sk_dag_close(const struct sk_dag_head *h) {
+void sk_dag_close(struct sk_dag_head *h) {
+    sk_store_seq(&h->closed, 1);
     for (uint32_t n = 0; n < h->n_nodes; n++)
         if (sk_dag_channel(h, n)) sk_chan_close(sk_dag_channel(h, n));
+    for (uint32_t i = 0; i < h->n_actors; i++) (void)sk_dag_seat_skip(sk_dag_seat(h, i));
+    changed(h);
 }
 
 static void reader_gone(struct sk_dag_head *h, uint32_t actor) {
@@ -137,7 +163,33 @@ static void reader_gone(struct sk_dag_head *h, uint32_t actor) {
     }
 }
 
-void sk_dag_bury(void *head, uint64_t id, const char *how) {
+/* Its seat is for the actor's next process. False: it may not go on. */
+static bool goes_on(struct sk_dag_head *h, uint32_t actor) {
+    struct sk_dag_seat *s = sk_dag_seat(h, actor);
+    uint64_t execution = sk_chan_written(sk_dag_states(h, actor));
+    uint32_t state = sk_dag_seat_state(s);
+    if (state == SK_SEAT_LEFT || sk_dag_closed(h)) return false;
+    if (state == SK_SEAT_EMPTY) return true; /* who asks it to begin asks its next process, too */
+    for (uint32_t n = 0; n < h->n_nodes; n++) {
+        uint32_t r = readers_of(h, n)[actor];
+        if (r == SK_DAG_NONE) continue;
+        uint64_t passed = sk_chan_passed(sk_dag_channel(h, n), r);
+        execution = sk_replay_from(&passed, 1, execution);
+    }
+    if (!sk_replay_again(&s->deaths, execution, s->retries)) return false;
+    for (uint32_t n = 0; n < h->n_nodes; n++) {
+        uint32_t r = readers_of(h, n)[actor];
+        if (r != SK_DAG_NONE) sk_chan_lost(sk_dag_channel(h, n), r);
+        else if (sk_dag_channel(h, n)) sk_chan_stir(sk_dag_channel(h, n));
+    }
+    sk_chan_lost(sk_dag_states(h, actor), 0);
+    if (!sk_dag_seat_lose(s)) return false;
+    if (sk_dag_closed(h)) (void)sk_dag_seat_skip(s);
+    changed(h);
+    return true;
+}
+
+void sk_dag_bury(void *head, uint64_t id, const char *how, bool restarts) {
     struct sk_dag_head *h = head;
     uint32_t i = 0;
     if (!is_graph(h)) return;
@@ -145,6 +197,7 @@ void sk_dag_bury(void *head, uint64_t id, const char *how) {
     while (id && i < h->n_actors && ((const uint64_t *)at(h, h->ids))[i] != id) i++;
     if (id && !all && i == h->n_actors) return;
     if (!id) i = h->n_actors;
+    if (restarts && id && !all && goes_on(h, i)) return;
     if (sk_load_acq(&h->dead) == 0) {
         (void)snprintf(h->story, sizeof h->story, "%s", how);
         sk_store_rel(&h->dead, i + 1);
@@ -164,8 +217,8 @@ bool sk_dag_in_use(const void *head) {
     const struct sk_dag_head *h = head;
     if (!is_graph(h)) return false;
     for (uint32_t i = 0; i < h->n_actors; i++)
-        if (sk_load_acq(&sk_dag_seat(h, i)->state) != SK_SEAT_LEFT) return true;
+        if (sk_dag_seat_state(sk_dag_seat(h, i)) != SK_SEAT_LEFT) return true;
     for (uint32_t n = 0; n < h->n_nodes; n++)
         if (sk_dag_channel(h, n) && sk_chan_shown(sk_dag_channel(h, n), ((const uint64_t *)at(h, h->gone))[n])) return true;
-    return false;
+    return false; /* nobody shows a state */
 }

@@ -12,6 +12,7 @@
 
 struct sk_dag_head;
 struct sk_dag_shape {
+    uint64_t id; /* of this graph: no other one has it */
     uint32_t n_actors, n_nodes, n_edges;
     const uint32_t *actor; /* of each node */
     const struct sk_dag_edge *edges;
@@ -27,10 +28,16 @@ void *sk_dag_channel(const struct sk_dag_head *h, uint32_t node); /* NULL: its v
 uint32_t sk_dag_reader(const struct sk_dag_head *h, uint32_t node, uint32_t actor);
 struct sk_dag_seat *sk_dag_seat(const struct sk_dag_head *h, uint32_t actor);
 
-void sk_dag_close(const struct sk_dag_head *h); /* all channels: every wait ends with SK_ECLOSED */
-/* A process of the actor with that id has ended, and nobody takes its place: the graph is closed. id 0: who owned the graph has; UINT64_MAX: all of them end but the owner. From anywhere that maps it; one at a
- * time. Nothing happens before the graph was created. */
-void sk_dag_bury(void *head, uint64_t id, const char *how);
+void *sk_dag_states(const struct sk_dag_head *h, uint32_t actor); /* the channel of its states */
+
+void sk_dag_close(struct sk_dag_head *h); /* all channels: every wait ends with SK_ECLOSED. Seats that are empty stay so */
+/* A process of the actor with that id has ended. id 0: who owned the graph has; UINT64_MAX: all of them end but the owner. restarts: the actor has another life: then its
+ * seat is empty again, and the graph goes on when somebody sits there, unless what was under way has killed it as often as it may; else nobody takes its
+ * place, and the graph is closed. From anywhere that maps it; one at a time. Nothing happens before the graph was created. */
+void sk_dag_bury(void *head, uint64_t id, const char *how, bool restarts);
+/* Moves with each seat that is lost and when the graph is closed: look at it, then at what it is about, then wait while it is the same. */
+_Atomic uint32_t *sk_dag_changes(struct sk_dag_head *h);
+bool sk_dag_closed(const struct sk_dag_head *h);
 /* Who died first: index of an actor, n_actors: the owner; SK_DAG_NONE: nobody. *how stays as long as the graph. */
 uint32_t sk_dag_dead(const struct sk_dag_head *h, const char **how);
 bool sk_dag_in_use(const void *head); /* a loop runs in it, or may begin to; or somebody still looks at a message */

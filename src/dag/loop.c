@@ -19,6 +19,34 @@ static sk_rc next_message(struct sk_chan_end *e, const struct sk_dag_actions *a,
     return rc;
 }
 
+/* The oldest message is of no use any more. */
+static sk_rc pass_one(struct sk_chan_end *e, struct sk_err *err) {
+    struct sk_chan_msg m;
+    SK_TRY(sk_chan_read(e, 0, &m, err));
+    sk_chan_pass(e);
+    sk_chan_release(e, &m);
+    return SK_OK;
+}
+
+static sk_rc save(struct sk_dag_loop *l, const struct sk_dag_actions *a, struct sk_err *err) {
+    struct sk_dag_states *s = l->states;
+    SK_FAULT_HERE("loop.before_save");
+    SK_ASSERT(s->out.next == l->execution); /* else the loop would have begun later */
+    SK_TRY(a->save(a->ctx, &s->out, err));
+    SK_ASSERT(s->out.next == l->execution + 1);
+    SK_FAULT_HERE("loop.after_save");
+    return l->execution ? pass_one(&s->in, err) : SK_OK;
+}
+
+static sk_rc restore(struct sk_dag_states *s, const struct sk_dag_actions *a, struct sk_err *err) {
+    struct sk_chan_msg m;
+    if (s->out.next == 0) return SK_OK; /* it died in the first execution, or there was none before */
+    while (s->in.next + 1 < s->out.next) SK_TRY(pass_one(&s->in, err));
+    SK_TRY(sk_chan_read(&s->in, 0, &m, err));
+    sk_chan_again(&s->in); /* for the next one, should this one die, too */
+    return a->restore(a->ctx, &m, err);
+}
+
 static sk_rc once(struct sk_dag_loop *l, const struct sk_dag_actions *a, struct sk_err *err) {
     for (uint32_t i = 0; i < l->n_ops; i++) {
         const struct sk_dag_op *op = &l->ops[i];
@@ -34,7 +62,7 @@ static sk_rc once(struct sk_dag_loop *l, const struct sk_dag_actions *a, struct 
         case SK_DAG_COMPUTE: SK_TRY(a->compute(a->ctx, op->node, err)); break;
         case SK_DAG_WRITE:
             SK_ASSERT(port < l->n_ports);
-            if (l->ports[port].end.next > l->execution) break; /* its predecessor has published it */
+            if (sk_replay_written(l->ports[port].end.next, l->execution)) break; /* by a predecessor */
             SK_TRY(a->give(a->ctx, port, err));
             SK_ASSERT(l->ports[port].end.next == l->execution + 1);
             break;
@@ -42,6 +70,7 @@ static sk_rc once(struct sk_dag_loop *l, const struct sk_dag_actions *a, struct 
         case SK_DAG_RECV: return SK_ERR(err, SK_ENOSYS, "a value that goes by a meeting: there is no transport of that kind here");
         }
     }
+    if (l->states) SK_TRY(save(l, a, err));
     SK_FAULT_HERE("loop.before_pass");
     for (uint32_t i = 0; i < l->n_ports; i++)
         if (l->ports[i].end.end != SK_CHAN_WRITER) sk_chan_pass(&l->ports[i].end);
@@ -52,44 +81,72 @@ static sk_rc once(struct sk_dag_loop *l, const struct sk_dag_actions *a, struct 
 
 sk_rc sk_dag_run(struct sk_dag_loop *l, const struct sk_dag_actions *a, struct sk_err *err) {
     bool reads = false;
-    l->execution = 0;
-    for (uint32_t i = 0; i < l->n_ports; i++) {
+    l->execution = l->states ? l->states->out.next : 0;
+    for (uint32_t i = 0; i < l->n_ports; i++) { /* nothing is read yet: next is what is passed */
         if (l->ports[i].end.end == SK_CHAN_WRITER) continue;
         reads = true;
-        l->execution = SK_MAX(l->execution, l->ports[i].end.next);
+        l->execution = sk_replay_from(&l->ports[i].end.next, 1, l->execution);
     }
     if (!reads) return SK_ERR(err, SK_EINVAL, "an actor of a graph reads nothing that comes from elsewhere: it would run without end");
-    for (uint32_t i = 0; i < l->n_ports;
-         i++) { /* its predecessor died while it passed them: what is not passed of that execution is done with */
+    if (l->states) SK_TRY(restore(l->states, a, err));
+    for (uint32_t i = 0; i < l->n_ports; i++) {
         struct sk_chan_end *e = &l->ports[i].end;
-        while (e->end != SK_CHAN_WRITER && e->next < l->execution) {
-            struct sk_chan_msg m;
-            SK_TRY(sk_chan_read(e, 0, &m, err));
-            sk_chan_pass(e);
-            sk_chan_release(e, &m);
-        }
+        while (e->end != SK_CHAN_WRITER && e->next < l->execution) SK_TRY(pass_one(e, err));
     }
     for (;;) SK_TRY(once(l, a, err));
 }
 
 /* ---- seats ------------------------------------------------------------------------------------------------------------------------- */
 
-bool sk_dag_seat_take(struct sk_dag_seat *s) {
-    uint32_t empty = SK_SEAT_EMPTY;
-    return sk_cas_acqrel(&s->state, &empty, SK_SEAT_TAKEN);
+static uint64_t word_of(uint64_t graph, uint32_t state) { return graph * UINT64_C(0x9e3779b97f4a7c15) << 2 | state; }
+static uint32_t state_in(uint64_t word) { return (uint32_t)(word & 3); }
+static _Atomic uint32_t *low_half(struct sk_dag_seat *s) { return (_Atomic uint32_t *)(void *)&s->word; }
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a futex is the half with the state");
+
+void sk_dag_seat_init(struct sk_dag_seat *s, uint64_t graph) {
+    *s = (struct sk_dag_seat){0};
+    sk_store_seq(&s->word, word_of(graph, SK_SEAT_EMPTY));
+}
+
+uint32_t sk_dag_seat_state(const struct sk_dag_seat *s) { return state_in(sk_load_seq(&s->word)); }
+
+/* False: it is not in that state. Sequentially consistent: who empties a seat then looks whether the graph is closed, and who closes it the other way round. */
+static bool move(struct sk_dag_seat *s, uint32_t from, uint32_t to) {
+    uint64_t word = sk_load_seq(&s->word);
+    return state_in(word) == from && atomic_compare_exchange_strong(&s->word, &word, word - from + to);
+}
+
+bool sk_dag_seat_take(struct sk_dag_seat *s, uint64_t graph, int32_t retries) {
+    uint64_t empty = word_of(graph, SK_SEAT_EMPTY);
+    if (!sk_cas_acqrel(&s->word, &empty, word_of(graph, SK_SEAT_TAKEN))) return false;
+    s->retries = retries; /* who buries this process reads it */
+    return true;
+}
+
+bool sk_dag_seat_skip(struct sk_dag_seat *s) {
+    if (!move(s, SK_SEAT_EMPTY, SK_SEAT_LEFT)) return false;
+    sk_futex_wake(low_half(s), 1 << 20);
+    return true;
+}
+
+bool sk_dag_seat_lose(struct sk_dag_seat *s) {
+    if (!move(s, SK_SEAT_TAKEN, SK_SEAT_EMPTY)) return false;
+    (void)sk_add_seq(&s->n_lost, 1);
+    return true;
 }
 
 void sk_dag_seat_leave(struct sk_dag_seat *s, sk_rc rc, const char *why) {
-    if (sk_load_seq(&s->state) == SK_SEAT_LEFT) return;
+    if (sk_dag_seat_state(s) == SK_SEAT_LEFT) return;
     s->rc = rc;
     (void)snprintf(s->why, sizeof s->why, "%s", why);
-    sk_store_seq(&s->state, SK_SEAT_LEFT);
-    sk_futex_wake(&s->state, 1 << 20);
+    while (!move(s, sk_dag_seat_state(s), SK_SEAT_LEFT)) {}
+    sk_futex_wake(low_half(s), 1 << 20);
 }
 
 sk_rc sk_dag_seat_wait(struct sk_dag_seat *s, int64_t deadline_ns) {
-    uint32_t state;
-    while ((state = sk_load_seq(&s->state)) != SK_SEAT_LEFT)
-        if (sk_futex_wait(&s->state, state, deadline_ns) == SK_ETIMEOUT && sk_load_seq(&s->state) != SK_SEAT_LEFT) return SK_ETIMEOUT;
+    uint64_t word;
+    while (state_in(word = sk_load_seq(&s->word)) != SK_SEAT_LEFT)
+        if (sk_futex_wait(low_half(s), (uint32_t)word, deadline_ns) == SK_ETIMEOUT && sk_dag_seat_state(s) != SK_SEAT_LEFT)
+            return SK_ETIMEOUT;
     return SK_OK;
 }

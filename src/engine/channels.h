@@ -8,9 +8,9 @@
 /* What an engine asks of a graph, in the driver's process, whoever owns the graph; set when the engine is opened (conf.h). The head of a graph is the extent that was
  * allocated first. With locks held: they must neither block nor call the engine. */
 struct sk_graph_hooks {
-    /* A process of actor `a` has ended, `how` says why; a restarted actor is in another process. a.v 0: the graph's owner has. UINT64_MAX:
+    /* A process of actor `a` has ended, `how` says why. restarts: it will have another one. a.v 0: the graph's owner has ended. UINT64_MAX:
      * the engine closes, and who owns it may go on looking. */
-    void (*bury)(void *head, sk_aid a, const char *how);
+    void (*bury)(void *head, sk_aid a, const char *how, bool restarts);
     bool (*in_use)(const void *head); /* of one that was closed: somebody may still look at its memory */
 };
 

@@ -15,7 +15,7 @@ static bool interrupted(void *ctx) {
 }
 
 /* A worker has made an actor that asks the driver for something: the hook hears of it on a thread of its own, for nothing may wait for the GIL here. */
-static void bury(void *head, sk_aid a, const char *how) { sk_dag_bury(head, a.v, how); }
+static void bury(void *head, sk_aid a, const char *how, bool restarts) { sk_dag_bury(head, a.v, how, restarts); }
 static const struct sk_graph_hooks graph_hooks = {.bury = bury, .in_use = sk_dag_in_use};
 
 struct named {

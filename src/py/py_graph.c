@@ -5,6 +5,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "dag/graph.h"
+#include "ipc/ipc.h"
 #include "py/py_fields.h"
 #include "py/py_graph.h"
 
@@ -26,6 +27,7 @@ struct graph { /* the object of Python */
     struct port *in, *out;
     uint32_t n_in, n_out, n_actors, n_nodes, n_cells;
     uint64_t *aids;
+    uint32_t *n_lost; /* of each actor: deaths that were told */
     struct py_held *held;
     struct py_written *written;
     bool reading;
@@ -86,12 +88,13 @@ static sk_rc first_buffers(struct graph *o, uint8_t *base, uint64_t size, struct
     return SK_OK;
 }
 
-static sk_rc make(struct graph *o, struct sk_engine *e, const struct sk_dag_shape *shape, struct sk_err *err) { /* without the GIL */
+static sk_rc make(struct graph *o, struct sk_engine *e, struct sk_dag_shape *shape, struct sk_err *err) { /* without the GIL */
     uint64_t size, cap, bytes = sk_dag_bytes(shape, err);
     uint8_t *base = e->channels->memory(e, &size);
     sk_off off;
     if (!bytes) return SK_EINVAL;
     SK_TRY(e->channels->open(e, &o->id, err));
+    shape->id = o->id;
     SK_TRY(pool_alloc(o, bytes, &off, &cap, err));
     SK_TRY(sk_dag_create(base + off, shape, err));
     o->head_off = off;
@@ -162,6 +165,7 @@ static void graph_dealloc(PyObject *self) {
     }
     sk_dag_plan_deinit(&o->plan);
     sk_free(o->aids);
+    sk_free(o->n_lost);
     sk_free(o->in);
     sk_free(o->out);
     sk_free(o->held);
@@ -185,11 +189,12 @@ static PyObject *graph_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
     o->n_nodes = (uint32_t)PyList_GET_SIZE(k.nodes);
     o->n_cells = k.n_cells;
     o->aids = sk_calloc(SK_TAG_PY, (o->n_actors + 1) * sizeof *o->aids);
+    o->n_lost = sk_calloc(SK_TAG_PY, (o->n_actors + 1) * sizeof *o->n_lost);
     o->in = sk_calloc(SK_TAG_PY, (o->n_nodes + 1) * sizeof *o->in);
     o->out = sk_calloc(SK_TAG_PY, (o->n_nodes + 1) * sizeof *o->out);
     o->held = sk_calloc(SK_TAG_PY, (o->n_nodes + 1) * sizeof *o->held);
     o->written = sk_calloc(SK_TAG_PY, (o->n_nodes + 1) * sizeof *o->written);
-    if (!o->aids || !o->in || !o->out || !o->held || !o->written) PyErr_NoMemory();
+    if (!o->aids || !o->n_lost || !o->in || !o->out || !o->held || !o->written) PyErr_NoMemory();
     for (uint32_t i = 0; !PyErr_Occurred() && i < o->n_actors; i++) {
         PyObject *t = PyList_GET_ITEM(k.actors, (Py_ssize_t)i);
         if (Py_TYPE(t) != st->token_type) PyErr_SetString(PyExc_TypeError, "Graph: actors are tokens");
@@ -207,7 +212,7 @@ static PyObject *graph_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
     return NULL;
 }
 
-/* (graph, seat, actor, nodes, cells, [(kind, node)], [(node, channel, end)]) of an actor. */
+/* (graph, seat, actor, nodes, cells, states, [(kind, node)], [(node, channel, end)]) of an actor. */
 static PyObject *graph_plan(PyObject *self, PyObject *index) {
     struct graph *o = graph_of(self);
     unsigned long a = PyLong_AsUnsignedLong(index);
@@ -230,9 +235,10 @@ static PyObject *graph_plan(PyObject *self, PyObject *index) {
         Py_XDECREF(row);
     }
     if (fine)
-        return Py_BuildValue("(KKKIINN)", (unsigned long long)o->id,
+        return Py_BuildValue("(KKKIIKNN)", (unsigned long long)o->id,
                              (unsigned long long)((uint8_t *)sk_dag_seat(o->head, (uint32_t)a) - base), (unsigned long long)o->aids[a],
-                             (unsigned)o->n_nodes, (unsigned)o->n_cells, ops, ports);
+                             (unsigned)o->n_nodes, (unsigned)o->n_cells,
+                             (unsigned long long)((uint8_t *)sk_dag_states(o->head, (uint32_t)a) - base), ops, ports);
     Py_XDECREF(ops);
     Py_XDECREF(ports);
     return NULL;
@@ -384,12 +390,49 @@ static PyObject *graph_close(PyObject *self, PyObject *unused SK_UNUSED) {
     Py_RETURN_NONE;
 }
 
-/* Of an actor that was never asked to begin. */
-static PyObject *graph_skip(PyObject *self, PyObject *index) {
+/* An actor's next process cannot begin. */
+static PyObject *graph_fail(PyObject *self, PyObject *args) {
     struct graph *o = graph_of(self);
-    unsigned long a = PyLong_AsUnsignedLong(index);
-    if (PyErr_Occurred()) return NULL;
-    if (a < o->n_actors && is_open(o)) sk_dag_seat_leave(sk_dag_seat(o->head, (uint32_t)a), SK_ECLOSED, "");
+    unsigned a;
+    const char *why;
+    if (!PyArg_ParseTuple(args, "Is", &a, &why)) return NULL;
+    if (a >= o->n_actors || !is_open(o)) Py_RETURN_NONE;
+    sk_dag_seat_leave(sk_dag_seat(o->head, a), SK_EACTOR, why);
+    sk_dag_close(o->head);
+    Py_RETURN_NONE;
+}
+
+/* The actors of which a process died since the last call, and whose next one may begin. */
+static PyObject *look_for_lost(struct graph *o) {
+    PyObject *out = PyList_New(0);
+    for (uint32_t i = 0; out && i < o->n_actors; i++) {
+        uint32_t n = sk_load_acq(&sk_dag_seat(o->head, i)->n_lost);
+        if (n == o->n_lost[i]) continue;
+        o->n_lost[i] = n;
+        PyObject *index = PyLong_FromUnsignedLong(i);
+        if (!index || PyList_Append(out, index) < 0) Py_CLEAR(out);
+        Py_XDECREF(index);
+    }
+    return out;
+}
+
+/* Waits for one; None: the graph is closed. */
+static PyObject *graph_lost(PyObject *self, PyObject *seconds) {
+    struct graph *o = graph_of(self);
+    struct py_state *st = py_state_of(Py_TYPE(self));
+    int64_t deadline, now;
+    if (!deadline_from(seconds, &deadline)) return NULL;
+    while (is_open(o)) {
+        _Atomic uint32_t *changes = sk_dag_changes(o->head);
+        uint32_t seen = sk_load_seq(changes);
+        if (sk_dag_closed(o->head)) break;
+        PyObject *lost = look_for_lost(o);
+        if (!lost || PyList_GET_SIZE(lost) || (now = sk_now_ns()) >= deadline) return lost;
+        Py_DECREF(lost);
+        PY_DROP(st)
+        SK_IGNORE(sk_futex_wait(changes, seen, SK_MIN(deadline, now + PY_SLICE_NS))); /* whatever it says: the next look decides */
+        PY_TAKE(st)
+    }
     Py_RETURN_NONE;
 }
 
@@ -424,7 +467,7 @@ static PyObject *graph_broke(PyObject *self, void *unused SK_UNUSED) {
     const struct graph *o = graph_of(self);
     for (uint32_t i = 0; i < o->n_actors && is_open(o); i++) {
         const struct sk_dag_seat *s = sk_dag_seat(o->head, i);
-        if (sk_load_acq(&s->state) == SK_SEAT_LEFT && s->rc && s->rc != SK_ECLOSED && s->rc != SK_EDEAD)
+        if (sk_dag_seat_state(s) == SK_SEAT_LEFT && s->rc && s->rc != SK_ECLOSED && s->rc != SK_EDEAD)
             return Py_BuildValue("(Iis)", (unsigned)i, (int)s->rc, s->why);
     }
     Py_RETURN_NONE;
@@ -449,7 +492,8 @@ static PyMethodDef graph_methods[] = {
      "output first."},
     {"ready", graph_ready, METH_NOARGS, "read() need not wait."},
     {"close", graph_close, METH_NOARGS, "Every wait in it ends."},
-    {"skip", graph_skip, METH_O, "skip(index): that actor will not begin."},
+    {"fail", graph_fail, METH_VARARGS, "fail(index, why): that actor cannot go on: every wait ends, and is told so."},
+    {"lost", graph_lost, METH_O, "lost(seconds): actors whose process died and whose next one may begin; None: the graph is closed."},
     {"join", graph_join, METH_O, "join(seconds): whether no loop runs in it any more."},
     {"possible", graph_possible, METH_NOARGS | METH_CLASS, "The engine of this process has channels."},
     {"living", graph_living, METH_NOARGS | METH_CLASS, "How many graphs of this engine have memory: for tests, in the driver."},

@@ -41,6 +41,8 @@ struct loop {
     struct sk_dag_op *ops;
     uint32_t *port_of;
     struct sk_dag_seat *seat;
+    struct sk_dag_states states;
+    PyObject *saves, *restores; /* (instance) -> bytes; (instance, bytes). NULL: it keeps no state */
     struct sk_chan_pool pool;
     PyThreadState *parked;
 };
@@ -56,19 +58,23 @@ bool py_turn_take(struct py_state *st) {
 void py_turn_let_go(struct py_state *st) { PyThread_release_lock(st->turn); }
 
 /* Takes the seat of the plan, before its thread is there. An actor whose calls run one at a time, on the main thread, has a turn from now on. */
-static PyObject *m_begin(PyObject *module, PyObject *plan) {
+static PyObject *m_begin(PyObject *module, PyObject *args) {
     struct py_state *st = PyModule_GetState(module);
     const struct sk_task *t = py_current_task();
     uint64_t size;
+    PyObject *plan;
+    int retries;
+    if (!PyArg_ParseTuple(args, "Oi", &plan, &retries)) return NULL;
     if (!t || !t->actor.v || !st->engine->channels) return PyErr_Format(PyExc_RuntimeError, "graph_begin works only in a call of an actor");
-    if (!PyTuple_Check(plan) || PyTuple_GET_SIZE(plan) < 2) return PyErr_Format(PyExc_TypeError, "graph_begin(plan)");
-    unsigned long long seat = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(plan, 1));
+    if (!PyTuple_Check(plan) || PyTuple_GET_SIZE(plan) < 2) return PyErr_Format(PyExc_TypeError, "graph_begin(plan, retries)");
+    unsigned long long graph = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(plan, 0));
+    unsigned long long seat = PyErr_Occurred() ? 0 : PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(plan, 1));
     uint8_t *base = st->engine->channels->memory(st->engine, &size);
     if (PyErr_Occurred()) return NULL;
     PY_ERR(err);
     sk_rc rc = st->engine->channels->attend(st->engine, &err);
     if (rc != SK_OK) return py_raise(st, rc, &err);
-    if (seat >= size || !sk_dag_seat_take((struct sk_dag_seat *)(void *)(base + seat))) Py_RETURN_FALSE;
+    if (seat >= size || !sk_dag_seat_take((struct sk_dag_seat *)(void *)(base + seat), graph, retries)) Py_RETURN_FALSE;
     if (!st->turn && st->worker && !t->is_async && gettid() == getpid() && !(st->turn = PyThread_allocate_lock())) return PyErr_NoMemory();
     Py_RETURN_TRUE;
 }
@@ -261,6 +267,42 @@ static sk_rc turn(void *ctx, struct sk_err *err) {
     return py_open(l->st, l->gen) ? SK_OK : SK_ERR(err, SK_ECLOSED, "the engine is shut down");
 }
 
+/* ---- the actor's state ---------------------------------------------------------------------------------------------------------------- */
+
+static sk_rc save(void *ctx, struct sk_chan_end *into, struct sk_err *err) {
+    struct loop *l = ctx;
+    void *room = NULL;
+    bool turn = l->st->turn && py_turn_take(l->st);
+    PyObject *b = PyObject_CallOneArg(l->saves, l->self);
+    if (turn) py_turn_let_go(l->st);
+    if (b && !PyBytes_CheckExact(b)) {
+        PyErr_Format(PyExc_TypeError, "the state of an actor as bytes, not %s", Py_TYPE(b)->tp_name);
+        Py_CLEAR(b);
+    }
+    if (!b) return py_to_err(err, "__skate_checkpoint__()");
+    size_t n = (size_t)PyBytes_GET_SIZE(b);
+    sk_rc rc;
+    PY_DROP(l->st)
+    rc = sk_chan_reserve(into, n, INT64_MAX, &room, err);
+    if (rc == SK_OK) memcpy(room, PyBytes_AS_STRING(b), n);
+    PY_TAKE(l->st)
+    Py_DECREF(b);
+    if (rc == SK_OK) sk_chan_publish(into, n, 0);
+    return rc;
+}
+
+static sk_rc restore(void *ctx, const struct sk_chan_msg *m, struct sk_err *err) {
+    struct loop *l = ctx;
+    bool turn = l->st->turn && py_turn_take(l->st);
+    PyObject *b = PyBytes_FromStringAndSize((const char *)m->p, (Py_ssize_t)m->len);
+    PyObject *r = b ? PyObject_CallFunctionObjArgs(l->restores, l->self, b, NULL) : NULL;
+    if (turn) py_turn_let_go(l->st);
+    Py_XDECREF(b);
+    if (!r) return py_to_err(err, "__skate_restore__()");
+    Py_DECREF(r);
+    return SK_OK;
+}
+
 static void wait_begin(void *ctx) { ((struct loop *)ctx)->parked = PyEval_SaveThread(); }
 static void wait_end(void *ctx) { PyEval_RestoreThread(((struct loop *)ctx)->parked); }
 
@@ -350,15 +392,23 @@ static void loop_free(struct loop *l) {
     sk_free(l->dag.ports);
 }
 
+static int attach_states(struct loop *l, void *mem, uint8_t *base, uint64_t size) {
+    PY_ERR(err);
+    sk_rc rc = sk_chan_attach(&l->states.out, mem, SK_CHAN_WRITER, base, size, &l->pool, &err);
+    if (rc == SK_OK) rc = sk_chan_attach(&l->states.in, mem, 0, base, size, NULL, &err);
+    l->dag.states = &l->states;
+    return rc == SK_OK ? 0 : (py_raise(l->st, rc, &err), -1);
+}
+
 static int loop_read(struct loop *l, PyObject *plan) {
-    unsigned long long seat, actor, graph;
+    unsigned long long seat, actor, graph, states;
     PyObject *ops, *ports, *calls;
     uint64_t size;
     uint8_t *base = l->st->engine->channels->memory(l->st->engine, &size);
-    if (!PyArg_ParseTuple(plan, "KKKIIO!O!O!", &graph, &seat, &actor, &l->n_nodes, &l->n_cells, &PyList_Type, &ops, &PyList_Type, &ports,
-                          &PyList_Type, &calls))
+    if (!PyArg_ParseTuple(plan, "KKKIIKO!O!O!", &graph, &seat, &actor, &l->n_nodes, &l->n_cells, &states, &PyList_Type, &ops, &PyList_Type,
+                          &ports, &PyList_Type, &calls))
         return -1;
-    if (seat >= size) return bad("a seat");
+    if (seat >= size || states >= size) return bad("a seat");
     l->seat = (struct sk_dag_seat *)(void *)(base + seat);
     l->graph = graph;
     l->actor = actor;
@@ -379,19 +429,27 @@ static int loop_read(struct loop *l, PyObject *plan) {
     l->dag.ops = l->ops;
     l->dag.port_of = l->port_of;
     memset(l->port_of, 0xff, l->n_nodes * sizeof *l->port_of);
+    if (l->saves && attach_states(l, base + states, base, size) < 0) return -1;
     return each(l, ops, read_op) < 0 || each(l, ports, read_port) < 0 || each(l, calls, each_call) < 0 ? -1 : 0;
 }
 
-/* graph_run(instance, plan): returns when the graph has ended. On a thread of its own. */
+/* graph_run(instance, plan, saves, restores): returns when the graph has ended. On a thread of its own. */
 static PyObject *m_run(PyObject *module, PyObject *args) {
     struct py_state *st = PyModule_GetState(module);
-    PyObject *self, *plan;
+    PyObject *self, *plan, *saves, *restores;
     PY_ERR(err);
-    if (!PyArg_ParseTuple(args, "OO!", &self, &PyTuple_Type, &plan)) return NULL;
+    if (!PyArg_ParseTuple(args, "OO!OO", &self, &PyTuple_Type, &plan, &saves, &restores)) return NULL;
     if (!py_open(st, st->gen) || !st->engine->channels) return PyErr_Format(PyExc_RuntimeError, "this process has no channels");
     struct loop l = {.st = st, .gen = st->gen, .self = Py_NewRef(self)};
-    static const struct sk_dag_actions actions = {
-        .take = take, .compute = compute, .give = give, .turn = turn, .wait_begin = wait_begin, .wait_end = wait_end};
+    if (saves != Py_None) l.saves = saves, l.restores = restores; /* the caller holds them */
+    static const struct sk_dag_actions actions = {.take = take,
+                                                  .compute = compute,
+                                                  .give = give,
+                                                  .turn = turn,
+                                                  .save = save,
+                                                  .restore = restore,
+                                                  .wait_begin = wait_begin,
+                                                  .wait_end = wait_end};
     struct sk_dag_actions a = actions;
     a.ctx = &l;
     sk_rc rc = loop_read(&l, plan) < 0 ? py_to_err(&err, "the loop of a compiled graph") : SK_OK;
@@ -407,7 +465,8 @@ static PyObject *m_run(PyObject *module, PyObject *args) {
 }
 
 PyMethodDef py_loop_methods[] = {
-    {"graph_begin", m_begin, METH_O, "graph_begin(plan), in a call of an actor: takes its seat. False: the graph has ended."},
-    {"graph_run", m_run, METH_VARARGS, "graph_run(instance, plan): an actor's part of a compiled graph, until it ends."},
+    {"graph_begin", m_begin, METH_VARARGS,
+     "graph_begin(plan, retries), in a call of an actor: takes its seat. False: the graph has ended, or somebody sits there."},
+    {"graph_run", m_run, METH_VARARGS, "graph_run(instance, plan, saves, restores): an actor's part of a compiled graph, until it ends."},
     {NULL, NULL, 0, NULL},
 };

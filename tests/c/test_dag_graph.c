@@ -14,11 +14,12 @@ struct world {
 /* x -> a0: n1 -> a1: n2 (takes x, too) -> out; and n1 -> out. */
 static const uint32_t ACTOR[] = {2, 0, 1, 3};
 static const struct sk_dag_edge EDGES[] = {{0, 1, false}, {1, 2, false}, {0, 2, false}, {1, 3, false}, {2, 3, false}};
-static const uint64_t IDS[] = {70, 71};
+static const uint64_t IDS[] = {70, 71}, GRAPH = 5;
 
 static struct world *world(uint32_t n_cells) {
     struct world *w = share(sizeof *w);
-    struct sk_dag_shape s = {.n_actors = 2,
+    struct sk_dag_shape s = {.id = GRAPH,
+                             .n_actors = 2,
                              .n_nodes = SK_COUNT(ACTOR),
                              .n_edges = SK_COUNT(EDGES),
                              .actor = ACTOR,
@@ -57,6 +58,8 @@ struct actor {
     uint64_t value[8];
     struct sk_chan_msg read[8];
     bool has[8];
+    uint64_t sum; /* of what actor 1 has computed: its state */
+    struct sk_dag_states states;
 };
 
 static sk_rc take(void *ctx, uint32_t port, const struct sk_chan_msg *m, struct sk_err *err) {
@@ -72,7 +75,7 @@ static sk_rc take(void *ctx, uint32_t port, const struct sk_chan_msg *m, struct 
 static sk_rc compute(void *ctx, uint32_t node, struct sk_err *err) {
     struct actor *a = ctx;
     (void)err;
-    a->value[node] = node == 1 ? a->value[0] * 3 + 1 : a->value[1] + a->value[0];
+    a->value[node] = node == 1 ? a->value[0] * 3 + 1 : (a->sum += a->value[1] + a->value[0]);
     return SK_OK;
 }
 
@@ -93,10 +96,28 @@ static sk_rc turn(void *ctx, struct sk_err *err) {
     return SK_OK;
 }
 
+static sk_rc save(void *ctx, struct sk_chan_end *into, struct sk_err *err) {
+    struct actor *a = ctx;
+    void *p;
+    SK_TRY(sk_chan_reserve(into, 8, 0, &p, err)); /* there is always room */
+    memcpy(p, &a->sum, 8);
+    sk_chan_publish(into, 8, 0);
+    return SK_OK;
+}
+
+static sk_rc restore(void *ctx, const struct sk_chan_msg *m, struct sk_err *err) {
+    struct actor *a = ctx;
+    (void)err;
+    CHECK_EQ(m->len, 8);
+    memcpy(&a->sum, m->p, 8);
+    return SK_OK;
+}
+
 static sk_rc run_actor(struct world *w, uint32_t who) {
     struct actor a = {0};
     struct sk_err err;
-    static const struct sk_dag_actions actions = {.take = take, .compute = compute, .give = give, .turn = turn};
+    static const struct sk_dag_actions actions = {
+        .take = take, .compute = compute, .give = give, .turn = turn, .save = save, .restore = restore};
     struct sk_dag_actions mine = actions;
     mine.ctx = &a;
     memset(a.port_of, 0xff, sizeof a.port_of);
@@ -111,6 +132,12 @@ static sk_rc run_actor(struct world *w, uint32_t who) {
         a.ports[a.loop.n_ports++] = (struct sk_dag_port){
             op->node, end_at(w, op->node, op->kind == SK_DAG_WRITE ? SK_CHAN_WRITER : sk_dag_reader(w->head, op->node, who))};
     }
+    if (who == 1) {
+        void *mem = sk_dag_states(w->head, who);
+        CHECK_OK_ERR(sk_chan_attach(&a.states.out, mem, SK_CHAN_WRITER, w->rig.arena, w->rig.size, &w->rig.ops, &err), &err);
+        CHECK_OK_ERR(sk_chan_attach(&a.states.in, mem, 0, w->rig.arena, w->rig.size, NULL, &err), &err);
+        a.loop.states = &a.states;
+    }
     return sk_dag_run(&a.loop, &mine, &err);
 }
 
@@ -118,6 +145,7 @@ static pid_t child(struct world *w, uint32_t who, const char *fault, int64_t nth
     pid_t pid = fork();
     if (pid) return pid;
     if (fault) CHECK_OK(sk_fault_set(fault, SK_FAULT_KILL, nth));
+    CHECK(sk_dag_seat_take(sk_dag_seat(w->head, who), GRAPH, -1));
     sk_rc rc = run_actor(w, who);
     sk_dag_seat_leave(sk_dag_seat(w->head, who), rc, sk_rc_name(rc));
     _exit(rc == SK_ECLOSED ? 0 : 3);
@@ -149,18 +177,19 @@ TEST(graph_tables) {
     CHECK_EQ(sk_dag_reader(w->head, 2, 0), SK_DAG_NONE);
     const char *how;
     CHECK_EQ(sk_dag_dead(w->head, &how), SK_DAG_NONE);
-    sk_dag_bury(w->head, 5, "a stranger");
+    sk_dag_bury(w->head, 5, "a stranger", false);
     CHECK_EQ(sk_dag_dead(w->head, &how), SK_DAG_NONE);
-    CHECK(sk_dag_in_use(w->head)); /* seats that may be taken */
-    CHECK(sk_dag_seat_take(sk_dag_seat(w->head, 0)) && !sk_dag_seat_take(sk_dag_seat(w->head, 0)));
-    sk_dag_bury(w->head, 71, "killed");
-    sk_dag_bury(w->head, 70, "later");
+    CHECK(sk_dag_in_use(w->head));                                   /* seats that may be taken */
+    CHECK(!sk_dag_seat_take(sk_dag_seat(w->head, 0), GRAPH + 1, 0)); /* of a graph that was here before */
+    CHECK(sk_dag_seat_take(sk_dag_seat(w->head, 0), GRAPH, 0) && !sk_dag_seat_take(sk_dag_seat(w->head, 0), GRAPH, 0));
+    sk_dag_bury(w->head, 71, "killed", false);
+    sk_dag_bury(w->head, 70, "later", false);
     CHECK_EQ(sk_dag_dead(w->head, &how), 1);
     CHECK(strcmp(how, "killed") == 0);
     CHECK(!sk_dag_in_use(w->head));
     CHECK_OK(sk_dag_seat_wait(sk_dag_seat(w->head, 0), 0));
     uint64_t none[200] = {0};
-    sk_dag_bury(none, 71, "of no graph");
+    sk_dag_bury(none, 71, "of no graph", true);
     CHECK(!sk_dag_in_use(none));
     sk_dag_plan_deinit(&w->plan);
 }
@@ -183,6 +212,62 @@ TEST(graph_is_in_use_while_somebody_looks) {
     sk_dag_plan_deinit(&w->plan);
 }
 
+static struct sk_dag_seat *sits(struct world *w, uint32_t i, int32_t retries) {
+    CHECK(sk_dag_seat_take(sk_dag_seat(w->head, i), GRAPH, retries));
+    return sk_dag_seat(w->head, i);
+}
+
+TEST(who_restarts_has_its_seat_again) {
+    struct world *w = world(2);
+    struct sk_dag_seat *s = sits(w, 0, 2);
+    struct sk_chan_end in = end_at(w, 0, SK_CHAN_WRITER), a = end_at(w, 0, 0), b = end_at(w, 0, 1);
+    struct sk_chan_msg m;
+    const char *how;
+    for (uint32_t i = 0; i < 4; i++) { /* twice in execution 0, then twice in execution 1 */
+        uint32_t seen = *sk_dag_changes(w->head);
+        if (i == 2) {
+            put(&in, 1);
+            CHECK_OK(sk_chan_read(&a, 0, &m, NULL));
+            sk_chan_pass(&a);
+        }
+        sk_dag_bury(w->head, 70, "killed", true);
+        CHECK(*sk_dag_changes(w->head) != seen);
+        CHECK_EQ(sk_dag_dead(w->head, &how), SK_DAG_NONE);
+        CHECK_EQ(s->n_lost, i + 1);
+        sk_dag_bury(w->head, 70, "its next process, before it sat there", true);
+        CHECK_EQ(s->n_lost, i + 1);
+        CHECK(sits(w, 0, 2) == s);
+    }
+    CHECK(!sk_chan_shown(sk_dag_channel(w->head, 0), 0)); /* what the dead one had passed and looked at */
+    CHECK(!sk_dag_closed(w->head));
+    sk_dag_bury(w->head, 70, "for the third time", true);
+    CHECK_EQ(sk_dag_dead(w->head, &how), 0);
+    CHECK(strcmp(how, "for the third time") == 0 && sk_dag_closed(w->head));
+    CHECK_EQ(sk_chan_read(&b, 0, &m, NULL), SK_ECLOSED);
+    CHECK(!sk_dag_in_use(w->head)); /* the other seat was never taken, and cannot be any more */
+    CHECK(!sk_dag_seat_take(sk_dag_seat(w->head, 1), GRAPH, 0));
+    sk_dag_plan_deinit(&w->plan);
+}
+
+TEST(who_restarts_into_a_graph_that_ends) {
+    for (int order = 0; order < 3; order++) {
+        struct world *w = world(2);
+        const char *how;
+        sits(w, 0, order == 2 ? 0 : -1);
+        sits(w, 1, -1);
+        if (order == 1) sk_dag_close(w->head);
+        sk_dag_bury(w->head, 70, "killed", true);
+        if (order == 0) sk_dag_close(w->head);
+        CHECK_EQ(sk_dag_seat_state(sk_dag_seat(w->head, 0)), SK_SEAT_LEFT);
+        CHECK(sk_dag_closed(w->head));
+        CHECK_EQ(sk_dag_dead(w->head, &how), order == 0 ? SK_DAG_NONE : 0);
+        CHECK(sk_dag_in_use(w->head));
+        sk_dag_seat_leave(sk_dag_seat(w->head, 1), SK_ECLOSED, "");
+        CHECK(!sk_dag_in_use(w->head));
+        sk_dag_plan_deinit(&w->plan);
+    }
+}
+
 TEST(graph_closed_under_a_reader_that_drains) {
     struct world *w = world(3);
     struct sk_chan_end in = end_at(w, 0, SK_CHAN_WRITER), a = end_at(w, 0, 0), b = end_at(w, 0, 1);
@@ -201,7 +286,9 @@ TEST(graph_closed_under_a_reader_that_drains) {
 struct run {
     struct world *w;
     pid_t pid[2];
-    bool again; /* who dies has a successor */
+    bool again;        /* who dies has a successor, */
+    const char *fault; /* who dies there, too, */
+    uint32_t n_kills;  /* this many times */
 };
 
 /* A successor for who died: it goes on where the dead one was, and writes nothing twice. */
@@ -210,8 +297,9 @@ static void tend(struct run *r) {
         int st;
         if (waitpid(r->pid[i], &st, WNOHANG) != r->pid[i]) continue;
         CHECK(WIFSIGNALED(st));
-        for (uint32_t n = 0; n < 3; n++) sk_chan_stir(sk_dag_channel(r->w->head, n));
-        r->pid[i] = child(r->w, i, NULL, 0);
+        sk_dag_bury(r->w->head, IDS[i], "killed", true);
+        r->pid[i] = child(r->w, i, r->n_kills ? r->fault : NULL, r->n_kills ? 1 + (int64_t)test_below(20) : 0);
+        r->n_kills -= r->n_kills > 0;
     }
 }
 
@@ -228,7 +316,7 @@ static void comes(struct run *r, struct sk_chan_end *out, uint64_t want) {
 }
 
 static void runs(const char *fault, int64_t nth, uint32_t victim) {
-    struct run r = {.w = world(3), .again = fault != NULL};
+    struct run r = {.w = world(3), .again = fault != NULL, .fault = fault, .n_kills = 2};
     struct sk_dag_head *h = r.w->head;
     enum { N = 60 };
     for (uint32_t i = 0; i < 2; i++) r.pid[i] = child(r.w, i, i == victim ? fault : NULL, nth);
@@ -248,7 +336,7 @@ static void runs(const char *fault, int64_t nth, uint32_t victim) {
             continue;
         }
         comes(&r, &one, i * 3 + 1);
-        comes(&r, &two, i * 4 + 1);
+        comes(&r, &two, 2 * i * (i + 1) + i + 1);
     }
     sk_dag_close(h);
     for (uint32_t i = 0; i < 2; i++) CHECK_EQ(waitpid(r.pid[i], &(int){0}, 0), r.pid[i]);
@@ -259,9 +347,10 @@ static void runs(const char *fault, int64_t nth, uint32_t victim) {
 TEST(loops_run_a_graph) { runs(NULL, 0, 0); }
 
 TEST(a_loop_is_killed_at_each_fault_point_and_its_successor_goes_on) {
-    static const char *const points[] = {"loop.before_op",         "loop.before_pass",      "loop.after_pass",     "channel.before_version",
-                                         "channel.before_publish", "channel.after_publish", "channel.before_pass", "channel.after_pass",
-                                         "channel.before_release", "channel.after_release"};
+    static const char *const points[] = {"loop.before_op",         "loop.before_save",       "loop.after_save",
+                                         "loop.before_pass",       "loop.after_pass",        "channel.before_version",
+                                         "channel.before_publish", "channel.after_publish",  "channel.before_pass",
+                                         "channel.after_pass",     "channel.before_release", "channel.after_release"};
     for (size_t i = 0; i < SK_COUNT(points); i++)
         for (uint32_t victim = 0; victim < 2; victim++) runs(points[i], (int64_t)(test_rand() % 40 + 1), victim);
 }

@@ -9,6 +9,7 @@ import weakref
 
 from skate import _skate, exceptions
 from skate.dag.class_node import ClassMethodNode, ClassNode
+from skate.dag.compiled_crew import Crew
 from skate.dag.compiled_dag_ref import CompiledDAGFuture, CompiledDAGRef
 from skate.dag.compiled_plain import Plain
 from skate.dag.compiled_results import Results
@@ -30,12 +31,6 @@ if TYPE_CHECKING:
 NO_NODE = 0xFFFFFFFF
 MANY = 512  # results that may be kept by each reader, beyond those under way, before the writer waits for one
 _living = weakref.WeakValueDictionary()
-
-
-def begin(instance, plan):
-    """In the actor's process: its part of a graph runs on a thread of its own."""
-    if _skate.graph_begin(plan):
-        threading.Thread(target=_skate.graph_run, args=(instance, plan), daemon=True, name="skate-graph").start()
 
 
 class _Numbers:
@@ -189,6 +184,7 @@ class CompiledDAG(Results):
         self._max_buffered_results = max_buffered_results or ctx.max_buffered_results
         self._overlap = ctx.overlap_gpu_communication if overlap is None else overlap
         self._execution_index = -1
+        self._tending: threading.Thread | None = None
         numbers = _Numbers(root)
         self._actors, self._returns_list = numbers.actors, isinstance(root, MultiOutputNode)
         nodes = [i for i, _ in numbers.edges[-len(numbers.outputs) :]]  # an output may stand twice
@@ -218,14 +214,11 @@ class CompiledDAG(Results):
             overlap=self._overlap,
         )
         _living[self._id] = self
-        began = []
         try:
-            for i, actor in enumerate(self._actors):
-                began.append(actor.__ray_call__.remote(begin, (*self._graph.plan(i), numbers.calls[i])))
-            _skate.get(began)
+            crew = Crew(self._graph, self._actors, numbers.calls)
+            if any(_skate.get([crew.begin(i) for i in range(len(self._actors))])):
+                self._tending = crew.tend(self)
         except BaseException:
-            for i in range(len(began), len(self._actors)):
-                self._graph.skip(i)
             self.teardown()
             raise
 
@@ -369,6 +362,8 @@ class CompiledDAG(Results):
             )
         for actor in self._actors if kill_actors else ():
             _skate.actor_kill(actor._token, True)
+        if self._tending is not None:
+            self._tending.join(timeout)
         self._graph = None  # its memory goes now, or when nobody shows a message any more
         self._forget_results()
 

@@ -356,8 +356,11 @@ void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why) {
             if (!t->is_init && sk_ltask_unsend(l, w, t)) sk_list_push_front(&a->queue, &t->on);
         }
         w->actor = NULL;                          /* its process is of no use to others: user state is in it */
+        w->had_actor = a->id;                     /* and loops of graphs, which are told when it has ended */
         if (a->leaving) sk_peer_leave(l, w, why); /* a static text, as only who ends in order gets here so */
         else sk_peer_kill(l, w, "its actor is dead");
+    } else {
+        sk_lgraphs_actor_died(l, a->id, why, false); /* those that waited for its next process */
     }
     if (a->init->state == SK_T_FINISHED) sk_ltask_let_args_go(l, a->init);
     else sk_ltask_fail(l, a->init, SK_EACTOR, "the actor died before it was ready: %s", why);

@@ -1,6 +1,6 @@
 /* actor.h - actors: a worker of their own, calls in order, restarts.
  *
- * Calls: launch, memory, object, peer, pool, send, state, task. */
+ * Calls: extent, launch, memory, object, peer, pool, send, state, task. */
 #ifndef SK_LOCAL_ACTOR_H
 #define SK_LOCAL_ACTOR_H
 

@@ -127,6 +127,17 @@ static void task_lost(struct inquest *q, struct sk_ltask *t) {
     }
 }
 
+/* a: NULL: it has none, or none any more. */
+static void graphs_lost(const struct inquest *q, const struct sk_lactor *a) {
+    uint64_t aid = a ? a->id : q->w->had_actor;
+    bool restarts = false;
+    if (a && a->state != SK_A_DEAD) {
+        struct sk_verdict_actor ac = sk_actor_case(a);
+        restarts = sk_verdict_restarts(&ac, q->charged);
+    }
+    if (aid) sk_lgraphs_actor_died(q->l, aid, q->died.oom ? q->died.oom : q->why, restarts);
+}
+
 static void actor_lost(struct inquest *q, struct sk_lactor *a) {
     sk_actor_fail_hasty(q->l, a, q->why);
     for (struct sk_list *it; (it = sk_list_last(&q->again));) { /* in front of those not sent */
@@ -176,11 +187,8 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
     let_all_go(l, w);
     drop_streams(l, w->proc, !WIFEXITED(status));
     for (struct sk_list *it; (it = sk_list_first(&lost));) task_lost(&q, sk_container_of(it, struct sk_ltask, on));
-    if (a) {
-        sk_lgraphs_actor_died(l, a->id,
-                              q.died.oom ? q.died.oom : why); /* before its calls fail: who hears of those finds the graph closed */
-        actor_lost(&q, a);
-    }
+    graphs_lost(&q, a); /* before its calls fail: who hears of those finds the graph closed */
+    if (a) actor_lost(&q, a);
     sk_lgraphs_proc_dead(l, w->proc, why);
     bool existed = !w->refused, bad_start = sk_verdict_bad_start(&q.died, l->pool.n_live);
     SK_DCHECK(sk_list_empty(&w->sent) && sk_list_empty(&w->reqs) && sk_list_empty(&w->watches));

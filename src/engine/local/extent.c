@@ -38,8 +38,8 @@ static void reap(struct sk_local *l) {
     }
 }
 
-static void bury(struct sk_local *l, struct sk_lgraph *g, uint64_t aid, const char *how) {
-    if (g->has_head && l->graphs.hooks.bury) l->graphs.hooks.bury(head_of(l, g), (sk_aid){aid}, how);
+static void bury(struct sk_local *l, struct sk_lgraph *g, uint64_t aid, const char *how, bool restarts) {
+    if (g->has_head && l->graphs.hooks.bury) l->graphs.hooks.bury(head_of(l, g), (sk_aid){aid}, how, restarts);
 }
 
 sk_rc sk_lgraph_open(struct sk_local *l, uint32_t proc, uint64_t *id, struct sk_err *err) {
@@ -86,15 +86,15 @@ void sk_lgraph_free(struct sk_local *l, uint64_t id, uint64_t off) {
     }
 }
 
-void sk_lgraphs_actor_died(struct sk_local *l, uint64_t aid, const char *how) {
-    SK_LIST_EACH (it, &l->graphs.all) bury(l, graph_of(it), aid, how);
+void sk_lgraphs_actor_died(struct sk_local *l, uint64_t aid, const char *how, bool restarts) {
+    SK_LIST_EACH (it, &l->graphs.all) bury(l, graph_of(it), aid, how, restarts);
     reap(l);
 }
 
 void sk_lgraphs_proc_dead(struct sk_local *l, uint32_t proc, const char *how) {
     SK_LIST_EACH (it, &l->graphs.all) {
         if (graph_of(it)->owner != proc) continue;
-        bury(l, graph_of(it), 0, how);
+        bury(l, graph_of(it), 0, how, false);
         graph_of(it)->over = true;
     }
     reap(l);
@@ -103,7 +103,7 @@ void sk_lgraphs_proc_dead(struct sk_local *l, uint32_t proc, const char *how) {
 bool sk_lgraphs_end(struct sk_local *l, const char *why) {
     bool used = false;
     SK_LIST_EACH (it, &l->graphs.all) {
-        bury(l, graph_of(it), UINT64_MAX, why);
+        bury(l, graph_of(it), UINT64_MAX, why, false);
         used |= graph_of(it)->has_head && l->graphs.hooks.in_use && l->graphs.hooks.in_use(head_of(l, graph_of(it)));
     }
     return used;

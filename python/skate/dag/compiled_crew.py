@@ -1,0 +1,95 @@
+"""The actors of a compiled graph: how each begins its part, and how it begins again in its next process. What is done again then is C's (src/dag/replay.h, loop.c).
+
+An actor goes on with a graph where its plain calls would be tried again: max_restarts says in how many processes, max_task_retries how often an execution is run again. With the
+methods __skate_checkpoint__(self), which gives its state, and __skate_restore__(self, state), the state goes along; without them the next process has that of the constructor."""
+
+import _pickle as pickle
+import threading
+import weakref
+
+from cloudpickle import dumps
+
+from skate import _skate
+
+_kept = []  # in an actor's process: a weak reference to the thread of the graph that its state goes along with
+
+
+def saves(instance):
+    """The state of an actor as bytes."""
+    return dumps(instance.__skate_checkpoint__(), protocol=5)
+
+
+def restores(instance, state):
+    """The way back."""
+    instance.__skate_restore__(pickle.loads(state))
+
+
+def begin(instance, plan, restarts, retries):
+    """In the actor's process: its part of a graph runs on a thread of its own.
+
+    Args:
+        instance: The actor.
+        plan: What it does.
+        restarts: Its max_restarts.
+        retries: Its max_task_retries.
+
+    Returns:
+        Whether it goes on in its next process, should this one die.
+    """
+    keeps = bool(restarts) and hasattr(instance, "__skate_checkpoint__")
+    if keeps and not hasattr(instance, "__skate_restore__"):
+        raise TypeError(f"{type(instance).__name__} has __skate_checkpoint__(self), and no __skate_restore__(self, state)")
+    if keeps and any(t().is_alive() for t in _kept if t() is not None):
+        raise ValueError(
+            f"{type(instance).__name__} has __skate_checkpoint__: its state goes along with one compiled graph at a time. Tear the other one down"
+        )
+    again = (retries or (-1 if keeps else 0)) if restarts else 0
+    hooks = (saves, restores) if keeps else (None, None)
+    thread = threading.Thread(target=_skate.graph_run, args=(instance, plan, *hooks), daemon=True, name="skate-graph")
+    if _skate.graph_begin(plan, again):
+        thread.start()
+        _kept[:] = [weakref.ref(thread)] if keeps else _kept
+    return again != 0
+
+
+class Crew:
+    """The actors of a graph, where it was compiled.
+
+    Args:
+        graph: The _skate.Graph.
+        actors: Their handles.
+        calls: What each computes, by its number.
+    """
+
+    def __init__(self, graph, actors, calls):
+        self._graph, self._actors, self._calls = graph, actors, calls
+
+    def begin(self, i):
+        """Asks actor number `i` to begin; its next process where this one dies before it has. Returns the reference."""
+        actor = self._actors[i]
+        call = actor.__ray_call__.options(max_task_retries=-1)
+        return call.remote(begin, (*self._graph.plan(i), self._calls[i]), actor._meta.max_restarts, actor._meta.max_task_retries)
+
+    def tend(self, dag):
+        """A thread that asks the next process of each that dies, until the graph is closed, as it is when `dag` is garbage."""
+        weakref.finalize(dag, self._graph.close).atexit = False
+        thread = threading.Thread(target=self._tend, daemon=True, name="skate-graph-crew")
+        thread.start()
+        return thread
+
+    def _tend(self):
+        asked = {}
+        while (lost := self._graph.lost(0.05 if asked else -1)) is not None:
+            try:
+                for i in lost:
+                    asked[self.begin(i)] = i
+            except Exception as e:  # of a shut down engine, or there are too many calls of it
+                self._graph.fail(lost[0], f"its next process cannot be asked to go on: {e}")
+                return
+            done = _skate.wait(list(asked), len(asked), 0)[0] if asked else ()
+            for ref in done:
+                i = asked.pop(ref)
+                try:
+                    _skate.get(ref)
+                except Exception as e:
+                    self._graph.fail(i, f"its next process cannot go on: {e}")
