@@ -11,7 +11,7 @@ from cloudpickle import dumps
 
 from skate import _skate
 
-_kept = []  # in an actor's process: a weak reference to the thread of the graph that its state goes along with
+_kept = {}  # in an actor's process: the graph that its state goes along with -> its thread
 
 
 def saves(instance):
@@ -39,7 +39,9 @@ def begin(instance, plan, restarts, retries):
     keeps = bool(restarts) and hasattr(instance, "__skate_checkpoint__")
     if keeps and not hasattr(instance, "__skate_restore__"):
         raise TypeError(f"{type(instance).__name__} has __skate_checkpoint__(self), and no __skate_restore__(self, state)")
-    if keeps and any(t().is_alive() for t in _kept if t() is not None):
+    if keeps and any(
+        graph != plan[0] and t.is_alive() for graph, t in _kept.items()
+    ):  # it may be asked twice: by a call that was tried again, and for its death
         raise ValueError(
             f"{type(instance).__name__} has __skate_checkpoint__: its state goes along with one compiled graph at a time. Tear the other one down"
         )
@@ -48,7 +50,9 @@ def begin(instance, plan, restarts, retries):
     thread = threading.Thread(target=_skate.graph_run, args=(instance, plan, *hooks), daemon=True, name="skate-graph")
     if _skate.graph_begin(plan, again):
         thread.start()
-        _kept[:] = [weakref.ref(thread)] if keeps else _kept
+        if keeps:
+            _kept.clear()
+            _kept[plan[0]] = thread
     return again != 0
 
 
@@ -72,12 +76,19 @@ class Crew:
 
     def tend(self, dag):
         """A thread that asks the next process of each that dies, until the graph is closed, as it is when `dag` is garbage."""
-        weakref.finalize(dag, self._graph.close).atexit = False
-        thread = threading.Thread(target=self._tend, daemon=True, name="skate-graph-crew")
+        closer = weakref.finalize(dag, self._graph.close)
+        closer.atexit = False
+        thread = threading.Thread(target=self._tend, args=(closer,), daemon=True, name="skate-graph-crew")
         thread.start()
         return thread
 
-    def _tend(self):
+    def _tend(self, closer):
+        try:
+            self._tend_lost()
+        finally:
+            closer.detach()  # it holds the graph
+
+    def _tend_lost(self):
         asked = {}
         while (lost := self._graph.lost(0.05 if asked else -1)) is not None:
             try:
