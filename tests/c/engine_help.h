@@ -110,6 +110,7 @@ struct eng_opt {
     uint32_t memory_permille;
     int64_t memory_every_ns;
     int32_t oom_retries;
+    const struct sk_graph_hooks *graphs;
 };
 extern struct sk_engine *eng; /* the open one */
 void eng_open(const struct eng_opt *o);
