@@ -27,7 +27,7 @@ struct sk_lworker {
     struct sk_list reqs;
     struct sk_list watches; /* requests that nobody waits for */
     struct sk_lactor *actor;
-    uint64_t had_actor; /* the id of one that died while this process lives; 0: none */
+    uint64_t had_actor;  /* the id of one that died while this process lives; 0: none */
     struct sk_map known; /* fids it has */
     uint32_t next_claim;
     uint64_t claimed[SK_CLAIMS / 64]; /* bit: the claim word is of a task in `sent` */
