@@ -190,7 +190,7 @@ def from_objects(values: list[Any], hint: pa.DataType | None, old: pa.Array | No
     natural = None
     error: Exception | None = None
     try:
-        natural = _of_one_kind(values) if type(first).__module__ != "uuid" else _uuids(values)
+        natural = of_one_kind(values) if type(first).__module__ != "uuid" else _uuids(values)
         if natural is None:
             natural = _natural(values)
         unit = _pandas_unit(values, natural.type)
@@ -285,7 +285,7 @@ def _natural(values: list[Any]) -> Any:
         return pa.array(values, pa.large_string() if kinds == {str} else pa.large_binary())
 
 
-def _of_one_kind(values: list[Any]) -> Any:
+def of_one_kind(values: list[Any]) -> Any:
     """Lists of plain Python values of one type without None, by numpy; None for anything else."""
     kinds = set(map(type, values))
     if len(kinds) != 1:
@@ -345,7 +345,7 @@ def _pieces_array(t: pa.DataType, ends: np.ndarray, data: bytes) -> pa.Array:
 
 def _in_groups(values: list[Any], ends: np.ndarray, most: int, t: pa.DataType) -> Any:
     """The values as a ChunkedArray, each chunk at most `most` long (a single value may be more)."""
-    chunks = [_of_one_kind(values[a:b]) if b > a + 1 else _natural(values[a:b]) for a, b in _cuts(ends, most)]
+    chunks = [of_one_kind(values[a:b]) if b > a + 1 else _natural(values[a:b]) for a, b in _cuts(ends, most)]
     large = next((c.type for c in chunks if c.type != t), None)
     return pa.chunked_array(chunks if large is None else [c.cast(large) for c in chunks])
 
