@@ -288,12 +288,13 @@ SK_INLINE bool update_rows(const struct sk_agg_col *a, const struct sk_key_col *
     return true;
 }
 
-bool sk_agg_update(const struct sk_agg_col *a, const struct sk_key_col *c, const uint32_t *ids, uint64_t rows) {
+bool sk_agg_update(const struct sk_agg_col *a, const struct sk_key_col *c, const uint32_t *ids, uint64_t rows, uint64_t groups) {
     enum sk_agg_kind k = a->agg.kind;
     if (!c) {
         for (uint64_t i = 0; i < rows; i++) ((struct sk_agg_head *)(void *)(a->states + ids[i] * a->size))->n++;
         return true;
     }
+    if (sk_agg_sum_fits(a, c, rows, groups)) return sk_agg_sum_update(a, c, ids, rows, groups);
     if (k == SK_AGG_COUNT) return update_rows(a, c, SK_AGG_COUNT, c->kind == SK_KEY_FLOAT ? SK_KEY_FLOAT : SK_KEY_BOOL, 1, ids, rows);
     if (k == SK_AGG_SUM || k == SK_AGG_MEAN) {
         if (a->kind == SK_KEY_INT && a->width == 8) return update_rows(a, c, SK_AGG_SUM, SK_KEY_INT, 8, ids, rows);

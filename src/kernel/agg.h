@@ -39,8 +39,12 @@ struct sk_agg_col {
 /* What the aggregate is on a column of that type; SK_EINVAL: nothing. s NULL: it counts rows. */
 sk_rc sk_agg_col_init(struct sk_agg_col *a, const struct sk_agg *agg, const struct ArrowSchema *s, struct sk_err *err) SK_MUST_USE;
 void sk_agg_zero(const struct sk_agg_col *a, uint8_t *state);
-/* Row i of the column goes to state ids[i]; c NULL: rows are counted. false: no memory. */
-bool sk_agg_update(const struct sk_agg_col *a, const struct sk_key_col *c, const uint32_t *ids, uint64_t rows) SK_MUST_USE;
+/* Row i of the column goes to state ids[i], which is below groups; c NULL: rows are counted. false: no memory. */
+bool sk_agg_update(const struct sk_agg_col *a, const struct sk_key_col *c, const uint32_t *ids, uint64_t rows, uint64_t groups) SK_MUST_USE;
+/* agg_sum.c: whether it can do the same, and faster; and that. */
+bool sk_agg_sum_fits(const struct sk_agg_col *a, const struct sk_key_col *c, uint64_t rows, uint64_t groups);
+bool sk_agg_sum_update(const struct sk_agg_col *a, const struct sk_key_col *c, const uint32_t *ids, uint64_t rows,
+                       uint64_t groups) SK_MUST_USE;
 bool sk_agg_merge(const struct sk_agg_col *a, uint8_t *to, const uint8_t *from) SK_MUST_USE;
 size_t sk_agg_encoded_max(const struct sk_agg_col *a, const uint8_t *state);
 size_t sk_agg_encode(const struct sk_agg_col *a, const uint8_t *state, uint8_t *out); /* bytes */

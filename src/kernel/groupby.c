@@ -3,6 +3,7 @@
  * Keys of groups are rows: those of a batch that are new are gathered into a small block of their own, so a group is a place (block, row) and any type that
  * has an order may be a key, dictionaries too. A slot is 8 bytes (the high half of the hash, the number of the group); groups keep their hash, so a
  * table that grows does not look at keys. Where the only key is a whole number its hash is a bijection and decides alone, but for what null hashes to.
+ * Where all keys are dictionaries of few values, rows are looked up by their codes, and only the first one of each combination of codes by its key.
  * Results: results.c.
  * Memory: 8 to 16 bytes of slots, 16 bytes, the key and the states a group; 12 bytes a row of the batch while it is read. */
 #include <stdio.h>
@@ -248,12 +249,65 @@ out:
     return rc;
 }
 
+/* How many combinations the codes of dictionaries make, nulls included; 0: a key is no dictionary, or there are more of them than rows. */
+static uint64_t combinations(const struct sk_keys *k) {
+    uint64_t n = 1;
+    for (uint32_t i = 0; i < k->n && n && n <= k->rows; i++) {
+        const struct sk_key_col *c = &k->col[i];
+        n = c->code && (uint64_t)c->n_values < k->rows ? n * ((uint64_t)c->n_values + 1) : 0;
+    }
+    return n <= k->rows ? n : 0;
+}
+
+/* out[row] = out[row] * (values + 1) + code; a null is behind the codes. */
+SK_INLINE void add_codes(const struct sk_key_col *c, char code, uint64_t rows, uint32_t *out) {
+    struct sk_key_col as = *c; /* its letter a constant */
+    uint32_t n = (uint32_t)c->n_values;
+    as.code = code;
+    if (!c->codes_valid)
+        for (uint64_t i = 0; i < rows; i++) out[i] = out[i] * (n + 1) + (uint32_t)sk_key_code(&as, c->codes_offset + (int64_t)i);
+    else
+        for (uint64_t i = 0; i < rows; i++) {
+            int64_t at = c->codes_offset + (int64_t)i;
+            out[i] = out[i] * (n + 1) + (sk_bit(c->codes_valid, at) ? (uint32_t)sk_key_code(&as, at) : n);
+        }
+}
+
+/* The groups of rows by their codes; n of combinations(). */
+static sk_rc look_up_codes(struct sk_groupby *g, struct lookup *l, uint64_t rows, uint64_t n, struct sk_err *err) {
+    uint32_t *group = sk_calloc(SK_TAG_KERNEL, n * sizeof *group); /* of each combination, + 1; 0: not seen yet */
+    sk_rc rc = group ? SK_OK : SK_NO_GROUPS(g);
+    if (rc) return rc;
+    memset(l->ids, 0, rows * sizeof *l->ids);
+    for (uint32_t i = 0; i < l->keys->n; i++) {
+        const struct sk_key_col *c = &l->keys->col[i];
+        if (c->code == 'i') add_codes(c, 'i', rows, l->ids); /* as Parquet's reader and pandas have them */
+        else if (c->code == 'c') add_codes(c, 'c', rows, l->ids);
+        else add_codes(c, c->code, rows, l->ids);
+    }
+    for (uint64_t i = 0; i < rows; i++) {
+        uint32_t at = l->ids[i];
+        if (SK_UNLIKELY(at >= n)) SK_GO(SK_ERR(err, SK_EINVAL, "row %llu of a key has a code beyond its dictionary", (unsigned long long)i));
+        if (SK_UNLIKELY(!group[at])) {
+            l->hash[i] = sk_keys_hash_row(l->keys, i);
+            if (!find(g, l, i)) SK_GO(SK_NO_GROUPS(g));
+            group[at] = l->ids[i] + 1;
+        }
+        l->ids[i] = group[at] - 1;
+    }
+out:
+    sk_free(group);
+    return rc;
+}
+
 static sk_rc look_up(struct sk_groupby *g, struct lookup *l, uint64_t rows, struct sk_err *err) {
     const struct sk_key_col *c = &l->keys->col[0];
     l->number = l->keys->n == 1 && (c->kind == SK_KEY_INT || c->kind == SK_KEY_UINT || c->kind == SK_KEY_BOOL);
     l->null = sk_hash_null();
-    sk_keys_hash(l->keys, l->hash);
     if (!rehash(g, g->n)) return SK_NO_GROUPS(g);
+    uint64_t n = combinations(l->keys);
+    if (n) return look_up_codes(g, l, rows, n, err);
+    sk_keys_hash(l->keys, l->hash);
     for (uint64_t i = 0; i < rows; i++) {
         if (i + AHEAD < rows) __builtin_prefetch(&g->slots[l->hash[i + AHEAD] & g->mask]);
         if (!find(g, l, i)) return SK_NO_GROUPS(g);
@@ -326,7 +380,7 @@ static sk_rc update_column(struct sk_groupby *g, uint32_t i, const struct ArrowS
                            const uint32_t *ids, struct sk_err *err) {
     const struct sk_agg_col *a = &g->agg[i];
     uint64_t rows = (uint64_t)batch->length;
-    if (a->agg.column == SK_AGG_ROWS) return sk_agg_update(a, NULL, ids, rows) ? SK_OK : SK_NO_GROUPS(g);
+    if (a->agg.column == SK_AGG_ROWS) return sk_agg_update(a, NULL, ids, rows, g->n) ? SK_OK : SK_NO_GROUPS(g);
     if (a->agg.column >= batch->n_children)
         return SK_ERR(err, SK_EINVAL, "column %u of a batch with %lld", a->agg.column, (long long)batch->n_children);
     if (g->collect[i]) return sk_collect_add(g->collect[i], batch->children[a->agg.column], batch->offset, batch->length, ids, err);
@@ -334,11 +388,11 @@ static sk_rc update_column(struct sk_groupby *g, uint32_t i, const struct ArrowS
         const struct ArrowArray *of = batch->children[a->agg.column];
         bool bitmap = of->null_count && of->n_buffers && schema->children[a->agg.column]->format[1] != 'u';
         struct sk_key_col c = {.kind = SK_KEY_FIXED, .valid = bitmap ? of->buffers[0] : NULL, .offset = of->offset + batch->offset};
-        return sk_agg_update(a, &c, ids, rows) ? SK_OK : SK_NO_GROUPS(g);
+        return sk_agg_update(a, &c, ids, rows, g->n) ? SK_OK : SK_NO_GROUPS(g);
     }
     struct sk_keys *k;
     SK_TRY(sk_keys_create(schema, batch, &(struct sk_key){.column = a->agg.column}, 1, &k, err));
-    bool ok = sk_agg_update(a, &k->col[0], ids, rows);
+    bool ok = sk_agg_update(a, &k->col[0], ids, rows, g->n);
     sk_keys_destroy(k);
     return ok ? SK_OK : SK_NO_GROUPS(g);
 }

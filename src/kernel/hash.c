@@ -99,4 +99,15 @@ void sk_keys_hash(const struct sk_keys *k, uint64_t *out) {
     for (uint32_t c = 0; c < k->n; c++) hash_column(&k->col[c], k->rows, out);
 }
 
+uint64_t sk_keys_hash_row(const struct sk_keys *k, uint64_t row) {
+    uint64_t h = salt[3];
+    for (uint32_t i = 0; i < k->n; i++) {
+        const struct sk_key_col *c = &k->col[i];
+        int64_t at = sk_key_at(c, row);
+        enum sk_key_class class = sk_key_class(c, at);
+        h = sk_rand_mix(h ^ (class == SK_CLASS_VALUE ? value_hash(c, c->kind, c->width, at) : salt[class]));
+    }
+    return h;
+}
+
 uint64_t sk_hash_null(void) { return sk_rand_mix(salt[3] ^ salt[SK_CLASS_NULL]); }

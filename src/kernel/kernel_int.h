@@ -22,7 +22,7 @@ struct sk_key_col {
     int64_t offset;
     char code; /* of a dictionary: the format letter of its codes; else 0 */
     const uint8_t *codes, *codes_valid;
-    int64_t codes_offset;
+    int64_t codes_offset, n_values; /* n_values: of the dictionary */
     const char *format, *name; /* format: of the values */
 };
 
@@ -159,6 +159,8 @@ SK_INLINE uint64_t sk_key_word(const struct sk_key_col *c, enum sk_key_kind kind
 bool sk_key_type(struct sk_key_col *c, const char *format);
 /* What a row of one whole number hashes to where it is null. All other hashes of one whole number are of one value each. */
 uint64_t sk_hash_null(void);
+/* What sk_keys_hash makes of one row. */
+uint64_t sk_keys_hash_row(const struct sk_keys *k, uint64_t row);
 
 /* Rows i of a and j of b from word w of key `first` on; all before is known to be equal. */
 int sk_keys_compare_from(const struct sk_keys *a, uint64_t i, const struct sk_keys *b, uint64_t j, uint32_t first, uint32_t w);

@@ -124,6 +124,7 @@ static sk_rc set_column(struct sk_key_col *c, const struct ArrowSchema *s, const
     c->codes_valid = a->null_count ? a->buffers[0] : NULL;
     c->codes = a->buffers[1];
     c->codes_offset = offset;
+    c->n_values = a->dictionary->length;
     set_values(c, a->dictionary, a->dictionary->offset);
     return SK_OK;
 }
