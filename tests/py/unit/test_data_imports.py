@@ -113,6 +113,22 @@ assert not heavy, heavy
     assert r.returncode == 0, r.stderr.decode()
 
 
+@pytest.mark.slow
+def test_expressions_import_no_pandas():
+    """Each worker that filters would pay for it."""
+    code = """
+import sys, datetime, pyarrow as pa
+from skate.data.expr_eval import mask, parse
+rb = pa.RecordBatch.from_arrays([pa.Array.from_buffers(pa.int64(), 3, [None, pa.py_buffer(bytes(24))])], names=["x"])
+text = rb.set_column(0, "x", pa.Array.from_buffers(pa.string(), 3, [None, pa.py_buffer(bytes(16)), pa.py_buffer(b"")]))
+assert [mask(parse(t), rb).to_pylist() for t in ("x <= 3", "x > 1.5", "x % 2 == 0 and x // 2 < 1")] == [[True] * 3, [False] * 3, [True] * 3]
+assert mask(parse("x == 'a'"), text).to_pylist() == [False] * 3
+assert "pandas" not in sys.modules
+"""
+    r = fresh(code)
+    assert r.returncode == 0, r.stderr.decode()
+
+
 def test_public_readers_are_pickled_by_name():
     for name in ("range", "read_parquet", "from_items", "read_csv"):
         reader = getattr(skate.data, name)
