@@ -440,18 +440,19 @@ class _File:
             yield _lazy.encoded_text.encode(rb, encoded) if encoded else rb
 
 
+_WIDTHS = {"BOOLEAN": 1 / 8, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 8, "BYTE_ARRAY": 4}  # of a value in Arrow, of bytes an offset
+
+
 def _bytes_per_row(md: Any, groups: list[int], columns: list[str] | None) -> float:
+    """About what a row takes in memory. A file may have less: values that repeat are numbers into a dictionary there."""
     rows = size = 0
     for g in groups:
         rg = md.row_group(g)
         rows += rg.num_rows
-        if columns is None:
-            size += rg.total_byte_size
-        else:
-            for i in range(rg.num_columns):
-                c = rg.column(i)
-                if c.path_in_schema.split(".")[0] in columns:
-                    size += c.total_uncompressed_size
+        for i in range(rg.num_columns):
+            c = rg.column(i)
+            if columns is None or c.path_in_schema.split(".")[0] in columns:
+                size += max(c.total_uncompressed_size, c.num_values * _WIDTHS.get(c.physical_type, 0))
     return size / max(1, rows)
 
 
