@@ -287,7 +287,8 @@ static sk_rc look_up_codes(struct sk_groupby *g, struct lookup *l, uint64_t rows
     }
     for (uint64_t i = 0; i < rows; i++) {
         uint32_t at = l->ids[i];
-        if (SK_UNLIKELY(at >= n)) SK_GO(SK_ERR(err, SK_EINVAL, "row %llu of a key has a code beyond its dictionary", (unsigned long long)i));
+        if (SK_UNLIKELY(at >= n))
+            SK_GO(SK_ERR(err, SK_EINVAL, "row %llu of a key has a code beyond its dictionary", (unsigned long long)i));
         if (SK_UNLIKELY(!group[at])) {
             l->hash[i] = sk_keys_hash_row(l->keys, i);
             if (!find(g, l, i)) SK_GO(SK_NO_GROUPS(g));

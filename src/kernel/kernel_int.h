@@ -23,7 +23,7 @@ struct sk_key_col {
     char code; /* of a dictionary: the format letter of its codes; else 0 */
     const uint8_t *codes, *codes_valid;
     int64_t codes_offset, n_values; /* n_values: of the dictionary */
-    const char *format, *name; /* format: of the values */
+    const char *format, *name;      /* format: of the values */
 };
 
 struct sk_keys {

@@ -17,8 +17,8 @@ static void states_free(struct states *r) {
 }
 
 /* The states, or the results, of a batch that is taken some rows at a time; each: 0 for all at once. */
-static void take(const struct ArrowSchema *schema, struct ArrowArray batch, const uint32_t *keys, uint32_t n_keys, const struct sk_agg *aggs,
-                 uint32_t n_aggs, int64_t each, bool partial, struct states *out) {
+static void take(const struct ArrowSchema *schema, struct ArrowArray batch, const uint32_t *keys, uint32_t n_keys,
+                 const struct sk_agg *aggs, uint32_t n_aggs, int64_t each, bool partial, struct states *out) {
     struct sk_err err = {.code = 0};
     struct sk_block_plan *plan;
     struct sk_groupby *g;
@@ -53,7 +53,14 @@ static double term(int kind) {
     case 3: return test_below(20) ? -1 : __builtin_nan("");
     default: break;
     }
-    int from = kind == 0 ? -1074 : kind == 1 ? -30 : kind == 2 ? 1000 : -1074, range = kind == 0 ? 2098 : kind == 1 ? 60 : kind == 2 ? 24 : 130;
+    int from = kind == 0   ? -1074
+               : kind == 1 ? -30
+               : kind == 2 ? 1000
+                           : -1074,
+        range = kind == 0   ? 2098
+                : kind == 1 ? 60
+                : kind == 2 ? 24
+                            : 130;
     return __builtin_ldexp(m, from + (int)test_below((uint64_t)range));
 }
 
@@ -82,7 +89,8 @@ TEST(sums_in_lanes_are_those_of_rows_one_by_one) {
         for (int i = 0; values.null_count && i < ROWS; i++)
             if (!test_below(9)) valid[i / 8] &= (uint8_t)~(1u << (i & 7));
         int64_t from = (int64_t)test_below(20);
-        struct ArrowArray batch = {.length = ROWS - from, .offset = from, .n_buffers = 1, .buffers = none, .n_children = 2, .children = columns};
+        struct ArrowArray batch = {
+            .length = ROWS - from, .offset = from, .n_buffers = 1, .buffers = none, .n_children = 2, .children = columns};
         for (uint32_t n_keys = 0; n_keys < 2; n_keys++) {
             struct states whole, rows, parts;
             take(&schema, batch, &(uint32_t){0}, n_keys, aggs, 2, 0, true, &whole);
@@ -128,7 +136,8 @@ TEST(groups_by_codes_are_those_by_values) {
             int64_t rows = 600 + (int64_t)test_below(200);
             for (uint32_t i = 0; i < n; i++) {
                 const char *format = i ? key_formats[test_below(n_key_formats)] : key_formats[f];
-                struct column_how how = {.seed = test_rand(), .distinct = 1 + test_below(9), .nulls = (unsigned)test_below(2) * 10, .dictionary = true};
+                struct column_how how = {
+                    .seed = test_rand(), .distinct = 1 + test_below(9), .nulls = (unsigned)test_below(2) * 10, .dictionary = true};
                 column_make(&coded[i], format, rows, how);
                 column_copy(&plain[i], format, &coded[i], rows, false);
             }

@@ -440,7 +440,8 @@ class _File:
             yield _lazy.encoded_text.encode(rb, encoded) if encoded else rb
 
 
-_WIDTHS = {"BOOLEAN": 1 / 8, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 8, "BYTE_ARRAY": 4}  # of a value in Arrow, of bytes an offset
+# Bytes of a value in Arrow; of text those of an offset.
+_WIDTHS = {"BOOLEAN": 1 / 8, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 8, "BYTE_ARRAY": 4}
 
 
 def _bytes_per_row(md: Any, groups: list[int], columns: list[str] | None) -> float:
