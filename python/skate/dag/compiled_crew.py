@@ -3,57 +3,11 @@
 An actor goes on with a graph where its plain calls would be tried again: max_restarts says in how many processes, max_task_retries how often an execution is run again. With the
 methods __skate_checkpoint__(self), which gives its state, and __skate_restore__(self, state), the state goes along; without them the next process has that of the constructor."""
 
-import _pickle as pickle
 import threading
 import weakref
 
-from cloudpickle import dumps
-
 from skate import _skate
-
-_kept = {}  # in an actor's process: the graph that its state goes along with -> its thread
-
-
-def saves(instance):
-    """The state of an actor as bytes."""
-    return dumps(instance.__skate_checkpoint__(), protocol=5)
-
-
-def restores(instance, state):
-    """The way back."""
-    instance.__skate_restore__(pickle.loads(state))
-
-
-def begin(instance, plan, restarts, retries):
-    """In the actor's process: its part of a graph runs on a thread of its own.
-
-    Args:
-        instance: The actor.
-        plan: What it does.
-        restarts: Its max_restarts.
-        retries: Its max_task_retries.
-
-    Returns:
-        Whether it goes on in its next process, should this one die.
-    """
-    keeps = bool(restarts) and hasattr(instance, "__skate_checkpoint__")
-    if keeps and not hasattr(instance, "__skate_restore__"):
-        raise TypeError(f"{type(instance).__name__} has __skate_checkpoint__(self), and no __skate_restore__(self, state)")
-    if keeps and any(
-        graph != plan[0] and t.is_alive() for graph, t in _kept.items()
-    ):  # it may be asked twice: by a call that was tried again, and for its death
-        raise ValueError(
-            f"{type(instance).__name__} has __skate_checkpoint__: its state goes along with one compiled graph at a time. Tear the other one down"
-        )
-    again = (retries or (-1 if keeps else 0)) if restarts else 0
-    hooks = (saves, restores) if keeps else (None, None)
-    thread = threading.Thread(target=_skate.graph_run, args=(instance, plan, *hooks), daemon=True, name="skate-graph")
-    if _skate.graph_begin(plan, again):
-        thread.start()
-        if keeps:
-            _kept.clear()
-            _kept[plan[0]] = thread
-    return again != 0
+from skate._in_graph import begin
 
 
 class Crew:

@@ -1,0 +1,56 @@
+"""What runs in the process of an actor of a compiled graph. Its own module, below skate.dag: a process that is to go on with a graph does not wait for the rest of it."""
+
+import _pickle as pickle  # without re and struct
+import threading
+
+from skate import _skate
+
+_kept = {}  # the graph that this actor's state goes along with -> its thread
+
+
+def _saves(instance):
+    """The state of an actor as bytes."""
+    state = instance.__skate_checkpoint__()
+    try:
+        return pickle.dumps(state, protocol=5)
+    except Exception:  # what only cloudpickle can: functions, classes of the program itself
+        from cloudpickle import dumps
+
+        return dumps(state, protocol=5)
+
+
+def _restores(instance, state):
+    """The way back."""
+    instance.__skate_restore__(pickle.loads(state))
+
+
+def begin(instance, plan, restarts, retries):
+    """An actor's part of a graph runs on a thread of its own.
+
+    Args:
+        instance: The actor.
+        plan: What it does.
+        restarts: Its max_restarts.
+        retries: Its max_task_retries.
+
+    Returns:
+        Whether it goes on in its next process, should this one die.
+    """
+    keeps = bool(restarts) and hasattr(instance, "__skate_checkpoint__")
+    if keeps and not hasattr(instance, "__skate_restore__"):
+        raise TypeError(f"{type(instance).__name__} has __skate_checkpoint__(self), and no __skate_restore__(self, state)")
+    if keeps and any(
+        graph != plan[0] and t.is_alive() for graph, t in _kept.items()
+    ):  # it may be asked twice: by a call that was tried again, and for its death
+        raise ValueError(
+            f"{type(instance).__name__} has __skate_checkpoint__: its state goes along with one compiled graph at a time. Tear the other one down"
+        )
+    again = (retries or (-1 if keeps else 0)) if restarts else 0
+    hooks = (_saves, _restores) if keeps else (None, None)
+    thread = threading.Thread(target=_skate.graph_run, args=(instance, plan, *hooks), daemon=True, name="skate-graph")
+    if _skate.graph_begin(plan, again):
+        thread.start()
+        if keeps:
+            _kept.clear()
+            _kept[plan[0]] = thread
+    return again != 0
