@@ -178,6 +178,9 @@ class DAGNode(DAGNodeBase):
     ):
         """A graph that ends here, whose values go through shared memory: each execution costs microseconds (docs/design/graphs.md).
 
+        An actor with max_restarts and max_task_retries that is killed goes on in its next process, and no execution is lost; with the methods __skate_checkpoint__(self)
+        and __skate_restore__(self, state) its state goes along. Else its death ends the graph, with ActorDiedError.
+
         Args:
             _submit_timeout: Seconds that execute() waits for room; -1: as long as it takes; None: DAGContext's.
             _buffer_size_bytes: Without effect: buffers grow with the messages.
