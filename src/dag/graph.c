@@ -163,8 +163,8 @@ static void reader_gone(struct sk_dag_head *h, uint32_t actor) {
     }
 }
 
-/* Its seat is for the actor's next process. False: it may not go on. */
-static bool goes_on(struct sk_dag_head *h, uint32_t actor) {
+/* Its seat is for the actor's next process. False: it may not go on; more: why not, behind how it died. */
+static bool goes_on(struct sk_dag_head *h, uint32_t actor, char *more, size_t cap) {
     struct sk_dag_seat *s = sk_dag_seat(h, actor);
     uint64_t execution = sk_chan_written(sk_dag_states(h, actor));
     uint32_t state = sk_dag_seat_state(s);
@@ -176,7 +176,13 @@ static bool goes_on(struct sk_dag_head *h, uint32_t actor) {
         uint64_t passed = sk_chan_passed(sk_dag_channel(h, n), r);
         execution = sk_replay_from(&passed, 1, execution);
     }
-    if (!sk_replay_again(&s->deaths, execution, s->retries)) return false;
+    if (!sk_replay_again(&s->deaths, execution, s->retries)) {
+        (void)snprintf(
+            more, cap,
+            "\nThe actor restarts, but its max_task_retries is %d, and %u of its processes have died in execution %llu of a compiled graph",
+            s->retries, s->deaths.n, (unsigned long long)execution);
+        return false;
+    }
     for (uint32_t n = 0; n < h->n_nodes; n++) {
         uint32_t r = readers_of(h, n)[actor];
         if (r != SK_DAG_NONE) sk_chan_lost(sk_dag_channel(h, n), r);
@@ -197,9 +203,10 @@ void sk_dag_bury(void *head, uint64_t id, const char *how, bool restarts) {
     while (id && i < h->n_actors && ((const uint64_t *)at(h, h->ids))[i] != id) i++;
     if (id && !all && i == h->n_actors) return;
     if (!id) i = h->n_actors;
-    if (restarts && id && !all && goes_on(h, i)) return;
+    char more[200] = "";
+    if (restarts && id && !all && goes_on(h, i, more, sizeof more)) return;
     if (sk_load_acq(&h->dead) == 0) {
-        (void)snprintf(h->story, sizeof h->story, "%s", how);
+        (void)snprintf(h->story, sizeof h->story, "%.*s%s", (int)(sizeof h->story - sizeof more), how, more);
         sk_store_rel(&h->dead, i + 1);
     }
     if (!all) reader_gone(h, id ? i : h->n_actors + 1);
