@@ -1,17 +1,19 @@
 """Batches for training: what they lie in, local shuffle, going on where an iteration was (docs/design/ingest.md)."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 import skate.data as sd
+from rounds import campaign, rounds, seed
 from skate import _skate
+
+SOAK = Path(__file__).resolve().parents[1] / "soak"
 
 torch = None
 try:
@@ -318,47 +320,13 @@ def test_states_that_do_not_fit_are_refused():
         it.set_epoch(-1)
 
 
-PROGRAM = """
-import json, os, sys
-import numpy as np, skate.data as sd
-sd.DataContext.get_current().enable_progress_bars = False
-path, = sys.argv[1:]
-it = sd.range(3000, override_num_blocks=6).map(lambda row: {"id": row["id"]}).iterator()
-if os.path.exists(path + ".state"):
-    with open(path + ".state") as f:
-        saved = json.load(f)
-    it.load_state_dict(saved["it"])
-    os.truncate(path, saved["bytes"])
-with open(path, "ab") as out:
-    for b in it.iter_batches(batch_size=50, local_shuffle_buffer_size=400, local_shuffle_seed=9, _collate_fn=lambda b: b, prefetch_batches=2):
-        out.write(b["id"].tobytes())
-        out.flush()
-        with open(path + ".new", "w") as f:
-            json.dump({"it": it.state_dict(), "bytes": out.tell()}, f)
-        os.replace(path + ".new", path + ".state")
-        print(".", flush=True)
-print("end", flush=True)
-"""
-
-
-def test_killed_at_random_steps_the_rows_are_those_of_a_run_that_was_not(tmp_path):
-    def go(name, kills):
-        rng = np.random.default_rng(kills)
-        for k in range(kills + 1):
-            p = subprocess.Popen([sys.executable, "-c", PROGRAM, str(tmp_path / name)], stdout=subprocess.PIPE, text=True)
-            for _ in range(int(rng.integers(1, 25)) if k < kills else 10**6):
-                if not p.stdout.readline().startswith("."):
-                    break
-            else:
-                os.kill(p.pid, signal.SIGKILL)
-            p.stdout.read()
-            p.wait()
-        assert p.returncode == 0
-        return (tmp_path / name).read_bytes()
-
-    whole = go("whole", 0)
-    assert sorted(np.frombuffer(whole, np.int64)) == list(range(3000))
-    assert go("killed", 3) == whole
+@campaign()
+def test_killed_at_random_steps_the_rows_are_those_of_a_run_that_was_not():
+    """Shuffled locally, as a whole, and by 8, 4 or 6 ranks."""
+    command = [sys.executable, str(SOAK / "training_kills.py"), "--kills", str(rounds(3)), "--seed", str(seed())]
+    p = subprocess.run(command, capture_output=True, text=True)
+    assert p.returncode == 0, p.stdout + p.stderr
+    assert " 0 wrong streams" in p.stdout and p.stdout.count("the same rows") == 3
 
 
 def test_what_lies_before_is_not_made_where_rows_are_known():
