@@ -468,6 +468,7 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         facts = Facts(None, self._facts.schema, self._facts.files)
         if expr is not None:
             if isinstance(expr, str):
+                expect("skate.data.expr_eval")
                 text, expr = expr, _lazy.expr_eval.parse(expr)  # errors here, not in a worker
             elif isinstance(expr, _lazy.expressions.Expr):
                 text = _lazy.expressions.inline(expr)
@@ -1740,7 +1741,7 @@ def reads(reader: Callable[P, Source | InMemory], expects: str | None = None) ->
     @functools.wraps(reader)
     def public(*args: P.args, **kwargs: P.kwargs) -> Dataset:
         if expects is not None:
-            expect(expects)
+            expect(f"skate.data.read.{expects}")
         return of_source(reader(*args, **kwargs))
 
     return _named(public, reader, "Dataset")

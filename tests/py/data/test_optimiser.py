@@ -8,6 +8,7 @@ from skate.data import aggregate as ag
 from skate.data.aggregate import Count
 from skate.data.expressions import col, lit, monotonically_increasing_id
 from skate.data.plan import optimise
+from skate.data.plan.node import below
 
 RULES = ("projection", "predicates", "dictionary encoding", "limit", "fusion")
 
@@ -51,6 +52,18 @@ def test_rows_alone_are_wanted(folder, monkeypatch):
     assert [ds.take_all() for ds in plans] == [[{"n": 1}] * 2] * 2 and counts == [{"count()": 300}] * 2
     without(monkeypatch, *RULES)
     assert [ds.take_all() for ds in plans] == [[{"n": 1}] * 2] * 2 and few.aggregate(Count()) == counts[0]
+
+
+def test_a_filter_hands_on_what_is_asked_for(folder, monkeypatch):
+    """Behind a function, of which nothing is known, too."""
+    ds = sd.read_parquet(folder).map_batches(lambda b: {**b, "z": b["x"] * 2}).filter(expr="z >= 590")
+    plans = [ds.select_columns(["y"]), ds.groupby("s").sum("y"), ds.aggregate]
+    found = [n for n in below(optimise.optimised(plans[0]._node, "raise")[0]) if n.op == "filter"]
+    assert [n.params["keep"] for n in found] == [{"y"}] and "keep" not in ds._node.params
+    rows = [plans[0].take_all(), plans[1].take_all(), plans[2](Count()), ds.take(1)]
+    without(monkeypatch, *RULES)
+    assert [plans[0].take_all(), plans[1].take_all(), plans[2](Count()), ds.take(1)] == rows
+    assert len(rows[0]) == 5 and rows[2] == {"count()": 5} and set(rows[3][0]) == {"x", "y", "s", "z"}
 
 
 def test_predicates(folder, monkeypatch, capsys):
@@ -105,7 +118,12 @@ def test_dictionary_encoding_up_to_groups(folder, monkeypatch, capsys):
     """Strings are looked up as numbers in the task that reads them, and come out of it as strings."""
     read = sd.read_parquet(folder)
     said = "dictionary encoding: strings of few values stay numbers into a dictionary from ReadParquet to Aggregate"
-    ds = read.map_batches(lambda b: {**b, "z": b["x"] * 2}).filter(expr="z > 10").groupby("s").aggregate(ag.Count(), ag.Max("x"), ag.Min("s"))
+    ds = (
+        read.map_batches(lambda b: {**b, "z": b["x"] * 2})
+        .filter(expr="z > 10")
+        .groupby("s")
+        .aggregate(ag.Count(), ag.Max("x"), ag.Min("s"))
+    )
     own = ag.AggregateFn(init=lambda k: 0, accumulate_row=lambda a, r: a + 1, merge=lambda a, b: a + b, name="own")
     assert said in physical(ds, capsys) and said not in physical(read.groupby("s").aggregate(own), capsys)
     assert said not in physical(read.union(read.groupby("s").count()), capsys), "others take what is read"

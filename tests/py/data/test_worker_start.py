@@ -34,10 +34,12 @@ def main(path):
     assert "pandas" not in used
     old = fresh()
     ds.drop_columns(["x", "n"]).write_parquet(path)
+    assert sd.range(4).filter(expr="id > 1").groupby("id").count().count() == 2  # phases are operators of workers, too
     got = fresh()
     new = [got[pid] for pid in got if pid not in old]
     there = set.intersection(*(modules for modules, *_ in new))
     assert {"skate.data.worker.stage", "skate.data.read.range", "skate.data.write.parquet", "pyarrow.parquet"} <= there
+    assert {"skate.data.op.aggregate_map", "skate.data.in_kernel", "skate.data.expr_eval"} <= there
     assert not used - there, sorted(used - there)
     assert all(frozen > 1000 and enabled for _, frozen, enabled in new)
 

@@ -26,17 +26,24 @@ class Filter(Operator):
         return params.get("expr")
 
     def modules(self, params: Params) -> tuple[str, ...]:
-        return ("pyarrow.compute",) if params.get("expr") is not None else ()
+        return ("skate.data.expr_eval",) if params.get("expr") is not None else ()
 
     def encoded(self, params: Params) -> bool:
         return params.get("expr") is not None
 
+    def narrowed(self, params: Params, columns: set[str]) -> Params | None:
+        """Columns that the test alone needs are not filtered."""
+        return None if params.get("expr") is None else {**params, "keep": columns}
+
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:
         if params.get("expr") is not None:
-            test, used = evaluation.mask, expressions.columns_of(params["expr"])
+            test, used, keep = evaluation.mask, expressions.columns_of(params["expr"]), params.get("keep")
 
             def kept(rb: Any) -> list[Any]:
                 mask = test(params["expr"], encoded_text.plain_columns(rb, used))
+                if keep is not None:
+                    few = [n for n in rb.schema.names if n in keep] or rb.schema.names[:1]  # rows are counted by a column
+                    rb = rb.select(few) if len(few) < rb.num_columns else rb
                 return [rb.filter(mask) if isinstance(mask, pa.Array) else rb.slice(0, rb.num_rows if mask.as_py() else 0)]
 
             return rows.by_batch(params, batches, task, kept)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import skate
 from skate import _hooks, _skate
+from skate.data.op import Operator, Params, find
 from skate.data.plan.node import Node, below
 
 _STAGES = (
@@ -22,9 +23,18 @@ def ensure_engine(node: Node | None = None) -> None:
     if not _skate.in_worker():
         modules = set[str](_STAGES)
         for n in below(node) if node is not None else ():
-            modules.add(type(n.operator).__module__)
-            modules.update(n.operator.modules(n.params))
+            for operator, params in _in_workers(n):
+                modules.add(type(operator).__module__)
+                modules.update(operator.modules(params))
         preload(modules)
+
+
+def _in_workers(n: Node) -> list[tuple[Operator, Params]]:
+    """What workers run of a node: the operator, or the phases of one that moves rows."""
+    if not n.operator.moves_rows:
+        return [(n.operator, n.params)]
+    phases = n.operator.phases(n.params)
+    return [(find(p.op), p.params) for p in (*phases.maps, phases.reduce)]
 
 
 def preload(modules: Iterable[str]) -> None:
@@ -32,7 +42,7 @@ def preload(modules: Iterable[str]) -> None:
     _skate.preload(_hooks.preload_note(sorted(modules)))
 
 
-def expect(fmt: str) -> None:
-    """A reader of this format is at work: where there is an engine, its fork server imports meanwhile what the read will need."""
+def expect(*modules: str) -> None:
+    """A run will need these beside the stages: where there is an engine, its fork server imports them while the driver does its own part (lists files, imports the same)."""
     if skate.is_initialized() and not _skate.in_worker():
-        preload({*_STAGES, f"skate.data.read.{fmt}"})
+        preload({*_STAGES, *modules})
