@@ -190,6 +190,7 @@ static void random_graph(struct graph *x) {
     for (uint32_t a = 0; a < n_actors; a++) x->keeps[a] = x->counts[a] = test_below(2);
     struct sk_err err;
     CHECK_OK_ERR(sk_dag_schedule(&x->p, &x->g, &err), &err);
+    CHECK(x->p.first && x->p.ops);
 }
 
 /* An actor that reads nothing from elsewhere would run without end: such graphs are refused where they are compiled. */
