@@ -2,7 +2,7 @@
  *
  * A bound is the first row of a page, the one at which the bytes of all pages before it, in order of their first rows, come to the share of the partitions
  * before. So a partition is off its share by less than a page a run. In the run that a bound is of the cut is exact; in the others a page may have
- * rows of both sides, and goes to both: reduce.c leaves out what is not theirs. Of groups a bound is a key alone, and all rows of that key are behind it.
+ * rows of both sides, and goes to both: reduce.c leaves out what is not theirs. A run that ends before a bound (a map's run may be several, one a range of keys) has no page behind it. Of groups a bound is a key alone, and all rows of that key are behind it.
  * Cost: a merge of the samples, and a binary search a run and bound. */
 #include "shuffle/work_int.h"
 
@@ -21,13 +21,15 @@ static const uint64_t *numbers_of(const struct cutting *w, uint32_t run, uint32_
     const struct ArrowArray *a = w->samples[run], *c = a->children[w->what->n_keys + which];
     return (const uint64_t *)c->buffers[1] + c->offset + a->offset;
 }
-static uint64_t pages_of(const struct cutting *w, uint32_t run) { return (uint64_t)w->samples[run]->length; }
+/* Behind them a sample has the run's last row. */
+static uint64_t pages_of(const struct cutting *w, uint32_t run) { return (uint64_t)w->samples[run]->length - 1; }
 
 static sk_rc check_samples(const struct cutting *w, struct sk_err *err) {
     int64_t want = (int64_t)w->what->n_keys + 3;
     for (uint32_t r = 0; r < w->n_runs; r++)
-        if (w->samples[r]->n_children != want || w->samples[r]->length > UINT32_MAX)
-            return SK_ERR(err, SK_EINVAL, "the sample of run %u is none: %lld columns", r, (long long)w->samples[r]->n_children);
+        if (w->samples[r]->n_children != want || w->samples[r]->length < 2 || w->samples[r]->length > UINT32_MAX)
+            return SK_ERR(err, SK_EINVAL, "the sample of run %u is none: %lld columns, %lld rows", r, (long long)w->samples[r]->n_children,
+                          (long long)w->samples[r]->length);
     return SK_OK;
 }
 
@@ -50,10 +52,10 @@ static sk_rc choose_bounds(struct cutting *w, struct sk_err *err) {
     return SK_OK;
 }
 
-/* How many pages of a run begin before bound b. */
+/* How many pages of a run begin before bound b; one more than it has: all of its rows are before the bound. */
 static uint64_t begin_before(const struct cutting *w, uint32_t run, uint32_t b) {
     struct sk_place of = w->bounds[b];
-    uint64_t lo = 0, hi = pages_of(w, run);
+    uint64_t lo = 0, hi = pages_of(w, run) + 1;
     if (run == of.run && !w->what->groups) return of.row;
     while (lo < hi) {
         uint64_t mid = lo + (hi - lo) / 2;
@@ -65,16 +67,17 @@ static uint64_t begin_before(const struct cutting *w, uint32_t run, uint32_t b) 
 }
 
 static struct sk_value_part cut(const struct cutting *w, uint32_t run, uint32_t p) {
-    uint64_t from = 0, to = pages_of(w, run);
+    uint64_t from = 0, pages = pages_of(w, run), to = pages;
     const uint64_t *rows = numbers_of(w, run, 0), *off = numbers_of(w, run, 1), *len = numbers_of(w, run, 2);
     struct sk_value_part part = {0};
-    if (!to || (p && !rows[0])) return part; /* a page without rows keeps the schema: partition 0 gets it */
+    if (p && !rows[0]) return part; /* a page without rows keeps the schema: partition 0 gets it */
     if (p && rows[0]) {
         from = begin_before(w, run, p - 1);
+        if (from > pages) return part;
         if (from && (w->what->groups || w->bounds[p - 1].run != run)) from--;
     }
     if (p + 1 < w->n_partitions && rows[0]) {
-        to = begin_before(w, run, p);
+        to = SK_MIN(begin_before(w, run, p), pages);
         if (p && !memcmp(&w->bounds[p - 1], &w->bounds[p], sizeof w->bounds[p])) to = from;
     }
     if (from >= to) return part;

@@ -2,7 +2,7 @@
  * and so do runs that are merged.
  *
  * A page is a block of about 32 KiB (of small runs less, so that a run can be cut in a few hundred places), which a reduce reads whole: what is read of a run
- * beyond a partition is less than two pages. */
+ * beyond a partition is less than two pages. A sample ends with the run's last row: a run that ends before a partition gives it no page. */
 #include "shuffle/work_int.h"
 
 #define PAGE_MOST (32u << 10)
@@ -20,8 +20,8 @@ struct run {
     struct sk_merge *merge; /* of them */
     uint64_t rows, page_rows;
     uint32_t n_pages, next;  /* next: page of the next run */
-    uint64_t *numbers[3];    /* of each page of the run at hand: rows, offset, length */
-    struct sk_place *firsts; /* and its first row */
+    uint64_t *numbers[3];    /* of each page of the run at hand: rows, offset, length; behind the last one: 0, the run's length, 0 */
+    struct sk_place *firsts; /* and its first row; behind the last one: the last row */
     struct sk_value *value;  /* that run, whose sample was given */
 };
 
@@ -32,8 +32,9 @@ static sk_rc choose_pages(struct run *w, uint64_t bytes, uint64_t rows, struct s
     uint64_t page = SK_MIN(SK_MAX(bytes / PAGES_WANTED, PAGE_LEAST), PAGE_MOST), n = SK_MAX(bytes / page, 1);
     w->page_rows = SK_MAX((w->rows + n - 1) / n, 1);
     w->n_pages = (uint32_t)SK_MAX((w->rows + w->page_rows - 1) / w->page_rows, 1); /* without a row: one page, which keeps the schema */
-    w->firsts = sk_calloc(SK_TAG_KERNEL, w->n_pages * sizeof *w->firsts);
-    for (int i = 0; i < 3; i++) w->numbers[i] = sk_calloc(SK_TAG_KERNEL, w->n_pages * sizeof **w->numbers);
+    size_t n_samples = (size_t)w->n_pages + 1;
+    w->firsts = sk_calloc(SK_TAG_KERNEL, n_samples * sizeof *w->firsts);
+    for (int i = 0; i < 3; i++) w->numbers[i] = sk_calloc(SK_TAG_KERNEL, n_samples * sizeof **w->numbers);
     return w->firsts && w->numbers[0] && w->numbers[1] && w->numbers[2]
                ? SK_OK
                : SK_ERR(err, SK_ENOMEM, "no memory for a run of %u pages", w->n_pages);
@@ -41,17 +42,17 @@ static sk_rc choose_pages(struct run *w, uint64_t bytes, uint64_t rows, struct s
 
 /* ---- values ---- */
 
-/* The page with the rows from `from` on. places: room for as many, where runs are merged. */
-static sk_rc plan_page(struct run *w, uint64_t from, uint64_t rows, struct sk_place *places, struct sk_place *first,
+/* The page with the rows from `from` on. places: room for as many, where runs are merged. ends: its first and its last row. */
+static sk_rc plan_page(struct run *w, uint64_t from, uint64_t rows, struct sk_place *places, struct sk_place ends[2],
                        struct sk_block_plan **out, struct sk_err *err) {
     uint64_t size;
-    *first = (struct sk_place){SK_PLACE_NONE, 0};
+    ends[0] = ends[1] = (struct sk_place){SK_PLACE_NONE, 0};
     if (!w->merge) {
-        if (rows) *first = (struct sk_place){0, w->index[from]};
+        if (rows) ends[0] = (struct sk_place){0, w->index[from]}, ends[1] = (struct sk_place){0, w->index[from + rows - 1]};
         return sk_block_measure_rows(w->schema, w->arrays[0], w->index + from, rows, out, &size, err);
     }
     if (sk_merge_next(w->merge, places, rows) != rows) return SK_ERR(err, SK_EINVAL, "a merge ended before its rows");
-    if (rows) *first = places[0];
+    if (rows) ends[0] = places[0], ends[1] = places[rows - 1];
     return sk_block_measure_places(w->schema, &(struct sk_block_side){w->arrays, w->n_arrays, places}, 1, NULL, rows, out, &size, err);
 }
 
@@ -70,7 +71,7 @@ static sk_rc plan_run(struct run *w, uint32_t n, struct sk_value **out, struct s
     for (uint32_t i = 0; i < n && rc == SK_OK; i++) {
         struct sk_block_plan *plan;
         uint64_t rows = SK_MIN(w->page_rows, w->rows - at), size = v->size;
-        rc = plan_page(w, at, rows, places, &w->firsts[i], &plan, err);
+        rc = plan_page(w, at, rows, places, &w->firsts[i], &plan, err); /* the last one stays behind the last page */
         if (rc) break;
         sk_value_add(v, plan);
         w->numbers[0][i] = rows;
@@ -79,6 +80,8 @@ static sk_rc plan_run(struct run *w, uint32_t n, struct sk_value **out, struct s
         at += rows;
         if (places) places += rows;
     }
+    w->numbers[0][n] = w->numbers[2][n] = 0;
+    w->numbers[1][n] = v->size;
     if (rc) sk_value_destroy(v);
     else *out = v;
     return rc;
@@ -96,7 +99,7 @@ static sk_rc give_sample(const struct run *w, uint32_t n, struct sk_value **out,
                              .n_numbers = 3,
                              .numbers = (const uint64_t *const *)w->numbers,
                              .places = w->firsts,
-                             .rows = n};
+                             .rows = n + UINT64_C(1)};
     if (rc == SK_OK) rc = sk_frame_value(&frame, SK_VALUE_SAMPLE, out, err);
     sk_free(keys);
     return rc;

@@ -68,7 +68,8 @@ void sk_what_destroy(struct sk_what *w); /* NULL is fine */
 enum sk_value_kind {
     SK_VALUE_BLOCK,  /* of a reduce: one block */
     SK_VALUE_PARTS,  /* parts of partitions first, first + 1, ...: at most SK_VALUE_PARTS_MAX */
-    SK_VALUE_SAMPLE, /* of the run that comes next: a row a page: its first row's keys ("0", "1", ...), then rows, offset, length (uint64) */
+    SK_VALUE_SAMPLE, /* of the run that comes next: a row a page: its first row's keys ("0", "1", ...), then rows, offset, length (uint64); and one of its last row:
+                        keys, 0, length of the run, 0 */
     SK_VALUE_RUN,    /* pages of about 32 KiB, in order; one without rows: one empty page */
     SK_VALUE_CUTS,   /* no bytes; parts of run `run` for partitions first, first + 1, ...: at most SK_VALUE_CUTS_MAX */
     SK_VALUE_BOUNDS  /* n - 1 rows: keys ("0", "1", ...) and number of the run of the row at which a partition begins */

@@ -355,6 +355,49 @@ TEST(sort_of_maps_is_the_sort_of_all_rows) {
     }
 }
 
+/* A map whose run is given as several, one a range of keys: bounds are first rows of pages, so a cut takes each page once, and nothing of the runs before it. */
+TEST(a_run_that_ends_before_a_partition_gives_it_no_page) {
+    enum { ROWS = 40000, PARTITIONS = 16 };
+    static struct map m;
+    struct sk_what_key key = {.name = (char[]){"id"}, .descending = test_below(2)};
+    struct sk_what what = {.kind = SK_WHAT_SORT, .n_keys = 1, .keys = &key};
+    struct pack samples[VALUES_MAX], runs[VALUES_MAX];
+    struct blocks *b = sk_calloc(SK_TAG_TEST, sizeof *b);
+    struct sk_work *w;
+    struct sk_value *v;
+    uint64_t in_runs = 0, in_cuts = 0, n_parts = 0, rows = 0;
+    map_make(&m, (const char *[]){"l"}, 1, ROWS, 0, 1);
+    struct sk_map_input in = {.schema = &m.batch.schema, .array = &m.batch.array, .values = VALUES_MAX};
+    CHECK_OK_ERR(sk_work_map(&what, &in, &w, &err), &err);
+    CHECK_EQ(all_values(w, samples, runs, VALUES_MAX), VALUES_MAX);
+    for (uint32_t r = 0; r < VALUES_MAX; r++) {
+        in_runs += runs[r].value.size;
+        blocks_open(b, samples[r].bytes, samples[r].value.size);
+    }
+    CHECK_OK_ERR(sk_work_cut(&what, &b->schema[0], b->list, VALUES_MAX, PARTITIONS, &w, &err), &err);
+    for (;;) {
+        CHECK_OK_ERR(sk_work_next(w, &v, &err), &err);
+        if (!v) break;
+        for (uint32_t i = 0; v->kind == SK_VALUE_CUTS && i < v->n; i++) {
+            in_cuts += v->parts[i].len;
+            rows += v->parts[i].rows;
+            n_parts += v->parts[i].len > 0;
+        }
+        sk_value_destroy(v);
+    }
+    sk_work_destroy(w);
+    CHECK_EQ(in_cuts, in_runs);
+    CHECK_EQ(rows, ROWS);
+    CHECK_LT(n_parts, PARTITIONS + VALUES_MAX);
+    blocks_close(b);
+    for (uint32_t r = 0; r < VALUES_MAX; r++) {
+        pack_free(&samples[r]);
+        pack_free(&runs[r]);
+    }
+    map_free(&m, 1);
+    sk_free(b);
+}
+
 /* ---- partitions ---- */
 
 static int compare_ids(const void *a, const void *b) {
