@@ -151,6 +151,11 @@ def test_arguments():
 # ---- distinct, unique
 
 
+def test_distinct_rows_of_none_have_columns():
+    none = sd.range(9, override_num_blocks=3).filter(lambda r: False).distinct("id")
+    assert none.join(sd.from_items([{"id": 1, "x": 2}]), "right_outer", num_partitions=2).take_all() == [{"id": 1, "x": 2}]
+
+
 def test_distinct():
     _, _, a, _ = sides()
     df = a.to_pandas()

@@ -23,7 +23,7 @@ class DistinctRows(Operator):
         runs = by_group.Runs(params["keys"], params["label"])
         last: list[Any] = []  # the last row that was given out
         held: list[Any] = []
-        n = 0
+        n, empty = 0, None
 
         def first_rows() -> Any:
             rb = unify.merge(held)
@@ -31,6 +31,7 @@ class DistinctRows(Operator):
             return rb.take(pa.array(at[1:] if runs.goes_on(last, rb) else at))
 
         for rb in batches:
+            empty = rb
             if rb.num_rows:
                 held.append(rb)
                 n += rb.num_rows
@@ -40,6 +41,8 @@ class DistinctRows(Operator):
                     yield out
         if held:
             yield first_rows()
+        elif not last and empty is not None and all(k in empty.schema.names for k in params["keys"]):
+            yield empty  # no row, but its columns
 
 
 operator = DistinctRows()
