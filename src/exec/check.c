@@ -60,9 +60,9 @@ static bool task(const struct sk_step *x, const struct sk_stask *t, struct recou
     r->tasks++;
     r->flying += !t->over;
     r->feeding += !t->over && st->feeder;
-    r->promise += t->promise + t->read;
+    r->promise += t->promise + t->read + t->work;
     r->sliced += t->phase == SK_PHASE_REDUCE && !t->over ? t->in.bytes - t->read : 0;
-    NEED(!t->read || (!t->over && st->exchange));
+    NEED(!(t->read + t->work) || (!t->over && st->exchange));
     r->feed_bytes += st->feeder ? t->promise + t->held.cost : 0;
     r->feed_held_n += st->feeder ? t->held.n : 0;
     s->in_flight += !t->over;

@@ -9,7 +9,7 @@
  * A partition that is too large (a hot key of a join) is shared by several reduces, where the plan allows it: each has some packs of one input, and all of the others.
  *
  * Memory: where the engine spills, what waits here is no reason to hold a task back (x->parked: it may go to disk, and what was there before it will not
- * get less by waiting); parts that must be read from disk for a reduce are reserved when it is launched.
+ * get less by waiting); parts that must be read from disk for a reduce, and its tables, are reserved when it is launched.
  *
  * Cost: 16 bytes a part of a pack; about 30 ns a slice. */
 #include <stdlib.h>
@@ -17,6 +17,7 @@
 #include "exec/exec_int.h"
 
 #define TAG SK_TAG_EXEC
+#define TABLE 8u /* bytes of tables for a byte of the input, about: a group of a few numbers has 100 to 200 bytes */
 #define WAVES 2u /* reduces a slot, where they are worth it: the last ones end together */
 
 static uint64_t len_of(const struct sk_pack_cut *c) { return (uint64_t)c->len64 * 64; }
@@ -384,6 +385,10 @@ sk_rc sk_exchange_refill(struct sk_step *x, struct sk_sstage *s, struct sk_err *
 
 /* ---- tasks --------------------------------------------------------------------------------------------------------------------------- */
 
+uint64_t sk_exchange_work(const struct sk_step *x, const struct sk_exchange *e, uint64_t in_bytes) {
+    return e->tables && x->conf.moves ? SK_MIN(SK_MIN(TABLE * in_bytes, x->conf.target_max_bytes), x->mem.limit) : 0;
+}
+
 void sk_exchange_launched(struct sk_step *x, struct sk_sstage *s, struct sk_stask *t) {
     const struct sk_exchange *e = s->exchange;
     t->phase = (uint8_t)e->phase;
@@ -391,7 +396,9 @@ void sk_exchange_launched(struct sk_step *x, struct sk_sstage *s, struct sk_stas
     t->last = e->running ? e->end : e->n;
     if (t->phase != SK_PHASE_REDUCE) return;
     t->read = x->conf.moves ? bytes_on_disk(&t->in) : 0;
-    sk_budget_reserve(&x->mem, t->read);
+    t->work = sk_exchange_work(x, e, t->in.bytes);
+    sk_budget_reserve(&x->mem, t->read + t->work);
+    s->exchange->working += t->work;
     s->exchange->sliced += t->in.bytes - t->read;
     s->exchange->reading += t->read;
     s->exchange->taken += t->in.bytes;
@@ -400,10 +407,11 @@ void sk_exchange_launched(struct sk_step *x, struct sk_sstage *s, struct sk_stas
 
 void sk_exchange_over(struct sk_step *x, struct sk_sstage *s, struct sk_stask *t) {
     if (t->phase != SK_PHASE_REDUCE) return;
-    sk_budget_unreserve(&x->mem, t->read);
+    sk_budget_unreserve(&x->mem, t->read + t->work);
+    s->exchange->working -= t->work;
     s->exchange->sliced -= t->in.bytes - t->read;
     s->exchange->reading -= t->read;
-    t->read = 0;
+    t->read = t->work = 0;
 }
 
 sk_rc sk_exchange_drop(struct sk_step *x, struct sk_sstage *s, struct sk_err *err) {

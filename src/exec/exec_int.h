@@ -113,6 +113,7 @@ struct sk_pack { /* what the note of a pack says; lives as long as its block */
 
 struct sk_exchange {      /* of a stage that begins with one: what waits for its reduces */
     bool cut, running;    /* running: its reduces are being made; before, its input comes, or the cut task works */
+    bool tables;          /* its reduces keep tables in memory of their workers */
     uint32_t wanted, n;   /* partitions: of the user, 0: any; that there are */
     uint32_t spread;      /* 1 + the input whose parts of one partition several reduces may share; 0: none */
     uint32_t next, piece; /* first partition that not all reduces have that it needs; the first pack of `spread` that none of them has */
@@ -124,6 +125,7 @@ struct sk_exchange {      /* of a stage that begins with one: what waits for its
     uint64_t *bytes;          /* [n] of each partition */
     uint32_t *order, *at;     /* [packs.n] packs by their first partition; [n + 1] where those of each begin */
     uint64_t sliced, reading; /* bytes of parts that running reduces have: of packs in memory; read from disk for them, and reserved */
+    uint64_t working;         /* bytes of tables of running reduces: reserved */
     struct sk_shuffle_way way; /* what the strategy said last */
     uint64_t disk_bytes, taken,
         taken_disk;                 /* for statistics: of packs on disk when reduces began; of parts that reduces took; of them from disk */
@@ -166,7 +168,7 @@ struct sk_stask { /* from launch until its last block was passed on and the engi
     bool over, cancelled, unknown; /* over: done in the engine */
     uint8_t phase;                 /* enum sk_exec_phase */
     uint32_t last;                 /* of an exchange: behind its last partition */
-    uint64_t read;                 /* bytes of parts that are read from disk for it: reserved */
+    uint64_t read, work;           /* bytes of parts that are read from disk for it, of its tables: reserved */
 };
 
 /* Calls may be sent before the constructor has ended (the engine queues them, and hands its failure to them), but only one until something
@@ -387,6 +389,7 @@ sk_rc sk_exchange_refill(struct sk_step *x, struct sk_sstage *s,
                          struct sk_err *err); /* the next reduce's input is ready, if there is one */
 void sk_exchange_launched(struct sk_step *x, struct sk_sstage *s, struct sk_stask *t);
 void sk_exchange_over(struct sk_step *x, struct sk_sstage *s, struct sk_stask *t);
+uint64_t sk_exchange_work(const struct sk_step *x, const struct sk_exchange *e, uint64_t in_bytes); /* bytes of tables of a reduce that takes so many */
 uint64_t sk_exchange_most(const struct sk_step *x);                                              /* bytes of a reduce, if that can be */
 uint64_t sk_exchange_target(const struct sk_step *x, const struct sk_sstage *s, uint64_t total); /* bytes of a reduce, of so many in all */
 sk_rc sk_exchange_drop(struct sk_step *x, struct sk_sstage *s, struct sk_err *err);

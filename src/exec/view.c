@@ -171,9 +171,9 @@ static void look_at_exchanges(struct sk_step *x, struct sk_sched_view *v) {
         op->in_bytes += e->rest;
         op->taken_bytes += e->sliced;
         v->memory_working += e->sliced;
-        op->promised += e->reading;
+        op->promised += e->reading + e->working;
         if (!x->conf.moves) continue;
-        op->est_out += op->next_in_bytes;
+        op->est_out += op->next_in_bytes + (op->input ? sk_exchange_work(x, e, op->next_in_bytes) : 0);
         op->grows = true; /* it takes nothing from what counts */
     }
 }

@@ -50,7 +50,7 @@ static sk_rc check_packs(const struct sk_plan *p, const struct sk_node_desc *d, 
     if (d->exchange.spread && (d->exchange.cut || d->exchange.spread > d->n_inputs))
         return SK_ERR(err, SK_EINVAL, "%s: input %u of %u cannot be shared by reduces%s", name, d->exchange.spread, d->n_inputs,
                       d->exchange.cut ? ", as runs are cut anyway" : "");
-    if (!(d->op->props & SK_OP_EXCHANGE) && (d->exchange.cut || d->exchange.n_partitions || d->exchange.spread))
+    if (!(d->op->props & SK_OP_EXCHANGE) && (d->exchange.cut || d->exchange.n_partitions || d->exchange.spread || d->exchange.tables))
         return SK_ERR(err, SK_EINVAL, "%s: only an exchange has partitions", name);
     return SK_OK;
 }

@@ -61,6 +61,7 @@ struct sk_exchange_desc {  /* of a node with SK_OP_EXCHANGE */
     uint32_t
         spread; /* of several inputs: 1 + number of the one whose parts of a partition that is too large several reduces may share, each of which has
                               all parts of the others; their outputs, in order, are that of one reduce. 0: of none */
+    bool tables; /* a reduce keeps tables in memory of its worker: as much as a block should have bytes, or less where its input is small */
 };
 #define SK_PARTITIONS_MAX (1u << 20)
 

@@ -135,7 +135,7 @@ struct given { /* the arguments of add(); borrowed */
     uint32_t max_in_flight, max_tasks, max_calls, n_partitions, spread;
     int32_t bundle;
     uint64_t group;
-    bool source, one_to_one, no_more, by_row, first_rows, writes, alone, numbered, concatenates, joins, packs, exchange, merge, cut;
+    bool source, one_to_one, no_more, by_row, first_rows, writes, alone, numbered, concatenates, joins, packs, exchange, merge, cut, tables;
 };
 
 #define F(...) PY_FIELD(struct given, __VA_ARGS__)
@@ -178,6 +178,7 @@ static const struct py_field field[] = {
     F("cut", BOOL, cut),
     F("n_partitions", U32, n_partitions),
     F("spread", U32, spread),
+    F("tables", BOOL, tables),
     F("merge", BOOL, merge),
 };
 static const struct py_fields fields = {"add", SK_COUNT(field), 4, field};
@@ -224,7 +225,7 @@ static PyObject *plan_add(PyObject *self, PyObject *args, PyObject *kw) {
                              .max_in_flight = g.max_in_flight,
                              .max_tasks = g.max_tasks,
                              .max_calls = g.max_calls,
-                             .exchange = {.cut = g.cut, .n_partitions = g.n_partitions, .spread = g.spread}};
+                             .exchange = {.cut = g.cut, .n_partitions = g.n_partitions, .spread = g.spread, .tables = g.tables}};
     if (g.pool && !PyArg_ParseTuple(g.pool, "ii;add: 'pool' must be (least, most)", &least, &most)) return NULL;
     if (least < 0 || most < 0) return PyErr_Format(PyExc_ValueError, "add: 'pool' must be (least, most), not %R", g.pool);
     d.pool_min = (uint32_t)least;

@@ -167,6 +167,30 @@ TEST(no_reduce_is_larger_than_an_eighth_of_memory_if_that_can_be) {
     end();
 }
 
+TEST(no_more_reduces_run_than_there_is_memory_for_their_tables) {
+    for (int tables = 0; tables < 2; tables++) {
+        begin();
+        R.conf.moves = true;
+        R.conf.memory_bytes = 64 * 60;
+        R.conf.target_max_bytes = 64 * 20;
+        uint32_t in = packs(rig_source(&R, 1, 64));
+        struct sk_node_desc d = {.label = "X", .cpu_e4 = 10000, .exchange = {.n_partitions = 2, .tables = tables}};
+        rig_start(&R, rig_add(&R, &EXCHANGE, d, &in, 1));
+        rig_yield(&R, rig_task(&R, 0, 0), 1, 64);
+        rig_done(&R, rig_task(&R, 0, 0), 1);
+        parts(rig_task(&R, 1, 0), 0, "99");
+        done(1, 0);
+        const struct sk_exchange *e = R.x->s[2].exchange;
+        CHECK_EQ(R.x->s[2].in_flight, tables ? 1 : 2); /* each takes 9 rows, gives 9, and has 20 for its tables */
+        CHECK_EQ(e->working, tables ? 64 * 20 : 0);
+        done(2, 0);
+        CHECK_EQ(R.x->s[2].in_flight, 1);
+        done(2, 1);
+        CHECK_EQ(e->working, 0);
+        end();
+    }
+}
+
 /* Two inputs of two maps each, to so many partitions; their packs, in order (input, task). */
 static void start_two(uint32_t n, uint32_t spread, const char *const rows[4]) {
     uint32_t in[2] = {packs(rig_source(&R, 2, 64)), packs(rig_source(&R, 2, 64))};

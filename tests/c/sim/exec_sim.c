@@ -665,7 +665,7 @@ static uint32_t random_exchange(struct sim *m, uint32_t at_node) {
     bool spread = !runs && !two && uniform(m) < 0.5; /* how many reduces there are follows from memory then */
     m->by_size = m->by_size || spread;
     struct sk_node_desc d = {.cpu_e4 = uniform(m) < 0.7 ? 10000 : 5000,
-                             .exchange = {.cut = runs, .n_partitions = wanted, .spread = spread}};
+                             .exchange = {.cut = runs, .n_partitions = wanted, .spread = spread, .tables = runs && uniform(m) < 0.5}};
     if (uniform(m) < 0.2) d.pool_min = 1, d.pool_max = 1 + (uint32_t)(uniform(m) * 3);
     return add(m, &EXCHANGE, d, in, 1 + two);
 }

@@ -26,7 +26,7 @@ class GroupAggregate(Operator):
         if not in_kernel.takes(fns, names):
             return by_order("Aggregate", params, [f"k{i}" for i in range(len(by))], "group_partial", "group_final")
         given = {**params, "what": in_kernel.Kernel(by, fns, names, "Aggregate").what(), "keys": by}
-        cut = {"cut": bool(by), "n_partitions": params["n"] if by else 1}
+        cut = {"cut": bool(by), "n_partitions": params["n"] if by else 1, "tables": True}
         reduce = Phase("aggregate_reduce", f"AggregateReduce({few(by)})", given, {"exchange": cut})
         return Phases((Phase("aggregate_map", f"AggregateMap({few(by)})", given),), reduce, merges=False)  # what maps give is of two kinds
 
