@@ -295,6 +295,7 @@ class States:
     """States of aggregates by group (src/shuffle/work.h)."""
 
     rows: int
+    nbytes: int  # of memory
     def add(self, batch: Any, /) -> int:
         """Takes its first rows and says how many. The others, and all that come, are not worth it."""
 

@@ -22,6 +22,7 @@ struct sk_collect {
     struct sk_groupby *values;
     SK_VEC(struct sk_held) blocks;
     SK_VEC(uint32_t) ids;
+    uint64_t kept; /* bytes of blocks */
     struct sk_held held; /* what was built last, and what refers to it */
     int32_t *offsets;
     void *numbers;
@@ -153,7 +154,12 @@ void sk_collect_clear(struct sk_collect *c) {
     for (uint32_t i = 0; i < c->blocks.n; i++) sk_held_free(&c->blocks.p[i]);
     sk_vec_free(&c->blocks);
     sk_vec_free(&c->ids);
+    c->kept = 0;
     if (c->values) sk_groupby_clear(c->values);
+}
+
+uint64_t sk_collect_bytes(const struct sk_collect *c) {
+    return c->counted ? sk_groupby_bytes(c->values, NULL) : c->kept + 2 * sizeof(uint32_t) * (uint64_t)c->ids.n;
 }
 
 void sk_collect_destroy(struct sk_collect *c) {
@@ -199,6 +205,7 @@ static sk_rc append(struct sk_collect *c, const struct ArrowArray *batch, struct
     }
     memcpy(c->ids.p + c->ids.n, h.array.children[0]->buffers[1], n * sizeof *c->ids.p);
     c->ids.n += (uint32_t)n;
+    c->kept += size;
     return SK_OK;
 }
 

@@ -19,6 +19,7 @@ sk_rc sk_collect_create(const struct sk_agg *agg, const struct ArrowSchema *colu
                         struct sk_err *err) SK_MUST_USE;
 void sk_collect_destroy(struct sk_collect *c);
 void sk_collect_clear(struct sk_collect *c);
+uint64_t sk_collect_bytes(const struct sk_collect *c); /* of memory that what is kept needs at most */
 /* The column of results, or of partial results. */
 const struct ArrowSchema *sk_collect_schema(const struct sk_collect *c, bool partial);
 /* Row i of a column goes to group ids[i]; a column of values, or one of partial results. */

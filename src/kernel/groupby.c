@@ -111,7 +111,7 @@ void sk_groupby_clear(struct sk_groupby *g) {
     g->slots = NULL;
     g->hash = NULL;
     g->place = NULL;
-    g->n = g->cap = g->rows = g->mask = 0;
+    g->n = g->cap = g->rows = g->mask = g->kept = 0;
 }
 
 void sk_groupby_destroy(struct sk_groupby *g) {
@@ -130,6 +130,27 @@ void sk_groupby_destroy(struct sk_groupby *g) {
 
 uint64_t sk_groupby_rows(const struct sk_groupby *g) { return g->rows; }
 uint64_t sk_groupby_groups(const struct sk_groupby *g) { return g->n; }
+
+enum { SLOTS = 4 * sizeof(struct sk_slot), PLACES = 2 * (sizeof(uint64_t) + sizeof(struct sk_place)) }; /* a group; where there is room for twice as many */
+
+uint64_t sk_groupby_group_bytes(const struct sk_groupby *g) {
+    uint64_t bytes = SLOTS + PLACES;
+    for (uint32_t i = 0; i < g->n_aggs; i++) bytes += g->collect[i] ? 0 : 2 * g->agg[i].size;
+    return bytes;
+}
+
+uint64_t sk_groupby_bytes(const struct sk_groupby *g, uint64_t *kept) {
+    uint64_t sum = g->kept;
+    for (uint32_t i = 0; i < g->n_aggs; i++) {
+        const struct sk_agg_col *a = &g->agg[i];
+        if (g->collect[i]) sum += sk_collect_bytes(g->collect[i]);
+        for (uint64_t s = 0; !g->collect[i] && a->text && s < g->n; s++)
+            sum += ((const struct sk_agg_text *)(const void *)(a->states + s * a->size))->cap;
+    }
+    if (kept) *kept = sum;
+    return sum + g->n * sk_groupby_group_bytes(g);
+}
+
 const struct ArrowSchema *sk_groupby_schema(const struct sk_groupby *g, bool partial) { return &g->schema[partial]; }
 
 /* ---- room ---- */
@@ -244,6 +265,7 @@ static sk_rc keep_keys(struct sk_groupby *g, const struct ArrowArray *keys, cons
     SK_GO(sk_keys_create(&b.held.schema, &b.held.array, g->all, g->n_keys, &b.keys, err));
     make_plain(&b, g->n_keys);
     if (!sk_vec_push(&g->blocks, SK_TAG_KERNEL, b)) rc = SK_NO_GROUPS(g);
+    else g->kept += size;
 out:
     if (rc) sk_keys_block_drop(&b);
     return rc;

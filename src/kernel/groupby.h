@@ -39,6 +39,7 @@ struct sk_groupby {
     uint64_t *hash;
     struct sk_place *place;
     SK_VEC(struct sk_keys_block) blocks;
+    uint64_t kept; /* bytes of blocks */
     struct sk_built out;
 };
 

@@ -170,6 +170,10 @@ sk_rc sk_groupby_merge(struct sk_groupby *g, const struct ArrowSchema *schema, c
                        struct sk_err *err) SK_MUST_USE;
 uint64_t sk_groupby_rows(const struct sk_groupby *g); /* taken since it was made or cleared */
 uint64_t sk_groupby_groups(const struct sk_groupby *g);
+/* Bytes of memory that its groups need at most, by the same rule on every machine: group_bytes for each, and what is kept of keys and values: *kept (may be NULL). A result that is
+ * built needs about as much again. */
+uint64_t sk_groupby_bytes(const struct sk_groupby *g, uint64_t *kept);
+uint64_t sk_groupby_group_bytes(const struct sk_groupby *g);
 #define SK_STATE "state:"
 /* Keys, then aggregates; of a partial result one column of bytes each (of what keeps values a list), whose name is "state:" and the Arrow format of the values. g's. */
 const struct ArrowSchema *sk_groupby_schema(const struct sk_groupby *g, bool partial);

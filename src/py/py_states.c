@@ -88,6 +88,10 @@ static PyObject *states_rows(PyObject *o, void *none SK_UNUSED) {
     return PyLong_FromUnsignedLongLong(sk_states_rows(states_of(o)->states));
 }
 
+static PyObject *states_nbytes(PyObject *o, void *none SK_UNUSED) {
+    return PyLong_FromUnsignedLongLong(sk_states_bytes(states_of(o)->states));
+}
+
 /* ---- types by their Arrow format ---- */
 
 static void release_schema(struct ArrowSchema *s) {
@@ -131,7 +135,9 @@ static PyMethodDef methods[] = {
     {"batch", states_batch, METH_NOARGS, "batch(): all states, a row a group."},
     {NULL, NULL, 0, NULL},
 };
-static PyGetSetDef members[] = {{"rows", states_rows, NULL, "Rows that were taken.", NULL}, {NULL, NULL, NULL, NULL, NULL}};
+static PyGetSetDef members[] = {{"rows", states_rows, NULL, "Rows that were taken.", NULL},
+                                {"nbytes", states_nbytes, NULL, "Bytes of memory that they need.", NULL},
+                                {NULL, NULL, NULL, NULL, NULL}};
 static PyType_Slot slots[] = {
     {Py_tp_dealloc, states_dealloc},
     {Py_tp_methods, methods},

@@ -2,8 +2,13 @@
  *
  * Two kinds of batches go from maps to reduces: rows (the key columns, then those that aggregates are of), and states (a partial result: the key columns, then a column
  * an aggregate, whose name begins with "state:"). A map sends states of its rows where they are fewer (sk_states). Both are sorted runs, cut by the keys as in a sort, so that
- * the groups of a reduce are its own and the results of all reduces are in the order of the keys. A reduce takes its slices in order, however sorted: it looks keys up
- * in a table and sorts the groups. Memory of a reduce: what its groups need in the kernel. */
+ * the groups of a reduce are its own and the results of all reduces are in the order of the keys. A reduce does not merge its slices: it looks keys up in a table and
+ * sorts the groups.
+ *
+ * Memory of a reduce. A table has at most half of the bytes that a block should have (target_bytes), its results about as much again. Where the groups may need more, they
+ * are made in parts, one range of keys behind the other: slices are sorted, so the rows of a range are a piece of each. A range ends with the least of the keys that are q rows
+ * ahead in a slice, so it has at most q + 1 rows of each, of which one key is perhaps in all; it is made longer as long as the groups that came leave room, so rows of few
+ * keys are one part, however many. A single group is as large as it is (lists of values). */
 #include "shuffle/work_int.h"
 
 enum { TRIED = 1 << 16 }; /* rows after which it is decided whether states are worth it */
@@ -148,6 +153,7 @@ sk_rc sk_states_measure(struct sk_states *s, struct sk_block_plan **plan, uint64
 }
 
 uint64_t sk_states_rows(const struct sk_states *s) { return sk_groupby_rows(s->groups); }
+uint64_t sk_states_bytes(const struct sk_states *s) { return sk_groupby_bytes(s->groups, NULL); }
 
 void sk_states_destroy(struct sk_states *s) {
     if (!s) return;
@@ -160,9 +166,17 @@ void sk_states_destroy(struct sk_states *s) {
 
 struct aggregating {
     struct sk_work head;
+    const struct sk_what *what;
+    struct sk_reduce_input in;
     struct flat flat;
-    struct sk_groupby *groups;
-    struct sk_block_plan *whole; /* of all, where that is one block */
+    struct sk_groupby *groups; /* of the part at hand */
+    uint64_t limit;            /* bytes that they should have; 0: any */
+    uint64_t rows, row_bytes;  /* that no part has had; of one in the input, about */
+    struct sk_range *ranges;   /* of each batch: such rows */
+    struct sk_keys **keys;     /* of each batch; NULL while no part has ended */
+    uint32_t *at;              /* of each slice: how many of its batches have no such rows at its beginning */
+    uint32_t n;                /* batches */
+    struct sk_block_plan *whole; /* of all of a part, where that is one block */
     uint64_t block_rows, done;
     bool given;
 };
@@ -181,45 +195,129 @@ static sk_rc keys_of(const struct sk_what *what, const struct ArrowSchema *schem
 }
 
 /* Which rows of each batch are wanted. */
-static sk_rc choose_rows(const struct sk_what *what, const struct sk_reduce_input *in, struct sk_range *ranges, uint32_t n,
-                         struct sk_err *err) {
-    struct sk_keys **keys = sk_calloc(SK_TAG_KERNEL, n * sizeof *keys);
-    uint32_t at = 0;
-    sk_rc rc = keys ? SK_OK : SK_ERR(err, SK_ENOMEM, "no memory for %u batches", n);
-    for (uint32_t s = 0; s < in->n_slices && rc == SK_OK; s++)
+static sk_rc choose_rows(struct aggregating *w, struct sk_err *err) {
+    const struct sk_reduce_input *in = &w->in;
+    struct sk_keys **keys = sk_calloc(SK_TAG_KERNEL, w->n * sizeof *keys);
+    uint64_t bytes = 0, all = 0, one;
+    sk_rc rc = keys ? SK_OK : SK_ERR(err, SK_ENOMEM, "no memory for %u batches", w->n);
+    for (uint32_t s = 0, at = 0; s < in->n_slices && rc == SK_OK; s++)
         for (uint32_t b = 0; b < in->slices[s].n && rc == SK_OK; b++, at++) {
             struct ArrowArray a = *in->slices[s].batches[b];
             if (in->slices[s].columns_only) a.length = 0;
-            ranges[at].to = (uint64_t)a.length;
+            w->ranges[at].to = (uint64_t)a.length;
             bool ends = !b || b + 1 == in->slices[s].n; /* only these may have rows of others */
-            if (in->bounds && ends) rc = keys_of(what, in->slices[s].schemas[b], &a, &keys[at], err);
+            rc = sk_block_nbytes(in->slices[s].schemas[b], &a, &one, err);
+            bytes += rc == SK_OK ? one : 0;
+            all += (uint64_t)a.length;
+            if (rc == SK_OK && in->bounds && ends) rc = keys_of(w->what, in->slices[s].schemas[b], &a, &keys[at], err);
         }
-    if (rc == SK_OK && in->bounds) rc = sk_reduce_trim(what, in, keys, ranges, err);
-    for (uint32_t i = 0; keys && i < n; i++) sk_keys_destroy(keys[i]);
+    if (rc == SK_OK && in->bounds) rc = sk_reduce_trim(w->what, in, keys, w->ranges, err);
+    for (uint32_t i = 0; keys && i < w->n; i++) sk_keys_destroy(keys[i]);
     sk_free(keys);
+    for (uint32_t i = 0; i < w->n; i++) w->rows += w->ranges[i].to - SK_MIN(w->ranges[i].from, w->ranges[i].to);
+    w->row_bytes = all ? bytes / all : 0;
     return rc;
 }
 
-static sk_rc take_all(struct aggregating *w, const struct sk_what *what, const struct sk_reduce_input *in, const struct sk_range *ranges,
-                      struct sk_err *err) {
-    const struct sk_range *r = ranges;
-    for (uint32_t s = 0; s < in->n_slices; s++)
-        for (uint32_t b = 0; b < in->slices[s].n; b++, r++) {
-            const struct ArrowSchema *schema = in->slices[s].schemas[b];
-            const struct ArrowArray *array = in->slices[s].batches[b];
-            if (r->from >= r->to) continue;
-            if (is_states(what, schema)) SK_TRY(take_states(w->groups, schema, array, r->from, r->to, err));
-            else SK_TRY(take_rows(w->groups, &w->flat, what, array, r->from, r->to, err));
+/* ---- parts ---- */
+
+struct last { /* the last key of a range: of a row of a batch */
+    const struct sk_keys *keys;
+    uint64_t row;
+};
+
+static sk_rc open_keys(struct aggregating *w, struct sk_err *err) {
+    if (w->keys) return SK_OK;
+    w->keys = sk_calloc(SK_TAG_KERNEL, w->n * sizeof *w->keys);
+    if (!w->keys) return SK_ERR(err, SK_ENOMEM, "no memory for %u batches", w->n);
+    for (uint32_t s = 0, at = 0; s < w->in.n_slices; s++)
+        for (uint32_t b = 0; b < w->in.slices[s].n; b++, at++) {
+            if (w->ranges[at].from >= w->ranges[at].to) continue;
+            SK_TRY(keys_of(w->what, w->in.slices[s].schemas[b], w->in.slices[s].batches[b], &w->keys[at], err));
         }
     return SK_OK;
 }
 
+/* The first row of a batch that is behind a range. */
+static uint64_t end_of(const struct aggregating *w, uint32_t at, const struct last *last) {
+    struct sk_range r = w->ranges[at];
+    if (!last || sk_keys_compare(w->keys[at], r.to - 1, last->keys, last->row) <= 0) return r.to;
+    while (r.from < r.to) {
+        uint64_t mid = r.from + (r.to - r.from) / 2;
+        if (sk_keys_compare(w->keys[at], mid, last->keys, last->row) <= 0) r.from = mid + 1;
+        else r.to = mid;
+    }
+    return r.from;
+}
+
+/* The rows up to a key, of each slice in order; NULL: all. */
+static sk_rc take(struct aggregating *w, const struct last *last, struct sk_err *err) {
+    for (uint32_t s = 0, first = 0; s < w->in.n_slices; first += w->in.slices[s++].n)
+        for (; w->at[s] < w->in.slices[s].n; w->at[s]++) {
+            uint32_t b = w->at[s], at = first + b;
+            const struct ArrowSchema *schema = w->in.slices[s].schemas[b];
+            const struct ArrowArray *array = w->in.slices[s].batches[b];
+            struct sk_range *r = &w->ranges[at];
+            if (r->from >= r->to) continue;
+            uint64_t from = r->from, to = end_of(w, at, last);
+            r->from = to;
+            w->rows -= to - from;
+            if (from < to && is_states(w->what, schema)) SK_TRY(take_states(w->groups, schema, array, from, to, err));
+            else if (from < to) SK_TRY(take_rows(w->groups, &w->flat, w->what, array, from, to, err));
+            if (to < r->to) break;
+        }
+    return SK_OK;
+}
+
+static uint32_t slices_left(const struct aggregating *w) {
+    uint32_t n = 0;
+    for (uint32_t s = 0; s < w->in.n_slices; s++) n += w->at[s] < w->in.slices[s].n;
+    return n;
+}
+
+/* The least of the keys that are q rows ahead. At least one slice has so many rows. */
+static struct last ahead(const struct aggregating *w, uint64_t q) {
+    struct last least = {.keys = NULL};
+    for (uint32_t s = 0, first = 0; s < w->in.n_slices; first += w->in.slices[s++].n) {
+        uint64_t left = q;
+        for (uint32_t at = first + w->at[s]; at < first + w->in.slices[s].n; at++) {
+            const struct sk_range *r = &w->ranges[at];
+            uint64_t rows = r->to - SK_MIN(r->from, r->to);
+            if (left >= rows) {
+                left -= rows;
+                continue;
+            }
+            bool less = !least.keys || sk_keys_compare(w->keys[at], r->from + left, least.keys, least.row) < 0;
+            if (less) least = (struct last){w->keys[at], r->from + left};
+            break;
+        }
+    }
+    SK_ASSERT(least.keys);
+    return least;
+}
+
+/* The groups of the next part. */
+static sk_rc next_part(struct aggregating *w, struct sk_err *err) {
+    uint64_t fixed = sk_groupby_group_bytes(w->groups);
+    sk_groupby_clear(w->groups);
+    w->done = 0;
+    for (bool begun = false;; begun = true) {
+        uint64_t kept, rows = sk_groupby_rows(w->groups), used = sk_groupby_bytes(w->groups, &kept);
+        uint64_t room = (w->limit - SK_MIN(used, w->limit)) / (fixed + (rows ? kept / rows : w->row_bytes));
+        if (!w->limit || w->rows <= room) return take(w, NULL, err);
+        if (begun && used > w->limit / 8 * 7) return SK_OK;
+        SK_TRY(open_keys(w, err));
+        struct last last = ahead(w, SK_MIN(room, w->rows - 1) / SK_MAX(slices_left(w), 1));
+        SK_TRY(take(w, &last, err));
+    }
+}
+
 /* How many rows a block has: of about the target's bytes. */
-static sk_rc size_up(struct aggregating *w, const struct sk_reduce_input *in, struct sk_err *err) {
+static sk_rc size_up(struct aggregating *w, struct sk_err *err) {
     uint64_t size, groups = sk_groupby_groups(w->groups);
     SK_TRY(sk_groupby_build(w->groups, SK_RESULT_SORTED, err));
     SK_TRY(sk_groupby_measure_range(w->groups, 0, groups, &w->whole, &size, err));
-    uint64_t blocks = in->target_bytes ? SK_MAX((size + in->target_bytes - 1) / in->target_bytes, 1) : 1;
+    uint64_t target = w->in.target_bytes, blocks = target ? SK_MAX((size + target - 1) / target, 1) : 1;
     w->block_rows = SK_MAX((groups + blocks - 1) / blocks, 1);
     if (blocks == 1) return SK_OK;
     sk_block_plan_free(w->whole);
@@ -229,6 +327,10 @@ static sk_rc size_up(struct aggregating *w, const struct sk_reduce_input *in, st
 
 static sk_rc aggregating_next(struct sk_work *head, struct sk_value **out, struct sk_err *err) {
     struct aggregating *w = (void *)head;
+    if (w->rows && w->done == sk_groupby_groups(w->groups)) {
+        SK_TRY(next_part(w, err));
+        SK_TRY(size_up(w, err));
+    }
     struct sk_block_plan *plan = w->whole;
     uint64_t n = SK_MIN(sk_groupby_groups(w->groups) - w->done, w->block_rows), size;
     if (!n && w->given) return SK_OK;
@@ -251,27 +353,32 @@ static void aggregating_destroy(struct sk_work *head) {
     struct aggregating *w = (void *)head;
     sk_block_plan_free(w->whole);
     sk_groupby_destroy(w->groups);
+    for (uint32_t i = 0; w->keys && i < w->n; i++) sk_keys_destroy(w->keys[i]);
+    sk_free(w->keys);
+    sk_free(w->ranges);
+    sk_free(w->at);
     flat_free(&w->flat);
     sk_free(w);
 }
 
 sk_rc sk_aggregating_create(const struct sk_what *what, const struct sk_reduce_input *in, struct sk_work **out, struct sk_err *err) {
     struct aggregating *w = sk_calloc(SK_TAG_KERNEL, sizeof *w);
-    struct sk_range *ranges = NULL;
-    uint32_t n = 0;
     sk_rc rc;
     if (!w) return SK_ERR(err, SK_ENOMEM, "no memory to aggregate");
     w->head = (struct sk_work){aggregating_next, aggregating_destroy};
-    for (uint32_t s = 0; s < in->n_slices; s++) n += in->slices[s].n;
-    ranges = sk_calloc(SK_TAG_KERNEL, n * sizeof *ranges);
-    if (!ranges) SK_GO(SK_ERR(err, SK_ENOMEM, "no memory for %u batches", n));
+    w->what = what;
+    w->in = *in;
+    if (in->target_bytes && what->n_keys) w->limit = SK_MAX(in->target_bytes / 2, 1);
+    for (uint32_t s = 0; s < in->n_slices; s++) w->n += in->slices[s].n;
+    w->ranges = sk_calloc(SK_TAG_KERNEL, w->n * sizeof *w->ranges);
+    w->at = sk_calloc(SK_TAG_KERNEL, in->n_slices * sizeof *w->at);
+    if (!w->ranges || !w->at) SK_GO(SK_ERR(err, SK_ENOMEM, "no memory for %u batches", w->n));
     SK_GO(flat_make(&w->flat, what, model(what, in), err));
     SK_GO(flat_groupby(&w->flat, what, &w->groups, err));
-    SK_GO(choose_rows(what, in, ranges, n, err));
-    SK_GO(take_all(w, what, in, ranges, err));
-    SK_GO(size_up(w, in, err));
+    SK_GO(choose_rows(w, err));
+    SK_GO(next_part(w, err));
+    SK_GO(size_up(w, err));
 out:
-    sk_free(ranges);
     if (rc) aggregating_destroy(&w->head);
     else *out = &w->head;
     return rc;

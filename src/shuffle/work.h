@@ -154,7 +154,8 @@ struct sk_reduce_input {
 /* AGGREGATE: whether batches of these schemas can be reduced as they are. Else keys and values have to be cast to one type each first; of states only what keeps values. Then
  * the first batch of rows (it may be empty) has the types of all. */
 bool sk_work_aggregates(const struct sk_what *what, const struct ArrowSchema *const *schemas, uint32_t n);
-/* BLOCKs with the rows of these partitions. Where there is no row: one empty block, which keeps the schema. */
+/* BLOCKs with the rows of these partitions. Where there is no row: one empty block, which keeps the schema. A block is written before the next one is asked for. AGGREGATE: slices
+ * are sorted by the keys; it works in about target_bytes of memory, but for a single group that needs more. */
 sk_rc sk_work_reduce(const struct sk_what *what, const struct sk_reduce_input *in, struct sk_work **out, struct sk_err *err) SK_MUST_USE;
 
 /* ---- states: what a map of AGGREGATE makes of rows, where that is fewer; they go through sk_work_map as rows do ---- */
@@ -168,7 +169,8 @@ sk_rc sk_states_add(struct sk_states *s, const struct ArrowSchema *schema, const
                     struct sk_err *err) SK_MUST_USE;
 /* The plan of all states as a batch; s must stay as it is while the plan is used. */
 sk_rc sk_states_measure(struct sk_states *s, struct sk_block_plan **plan, uint64_t *size, struct sk_err *err) SK_MUST_USE;
-uint64_t sk_states_rows(const struct sk_states *s); /* taken */
+uint64_t sk_states_rows(const struct sk_states *s);  /* taken */
+uint64_t sk_states_bytes(const struct sk_states *s); /* of memory, as sk_groupby_bytes; the batch of all states needs about as much again */
 void sk_states_destroy(struct sk_states *s);        /* NULL is fine */
 
 #endif

@@ -281,6 +281,63 @@ TEST(aggregates_of_rows_and_states) {
     }
 }
 
+/* As many groups as rows, of which many would not fit: the reduce makes them in parts, in order, each of about the bytes that it may have. Runs hold interleaved keys, or one key
+ * behind the other; half of the rows may have one key. */
+TEST(a_reduce_of_many_groups_works_in_parts) {
+    enum { RUNS = 5, EACH = 20000, LIMIT = 256 << 10 };
+    for (int layout = 0; layout < 3; layout++) {
+        struct sk_what *what = what_of(true);
+        static struct table t[RUNS];
+        struct bytes maps[RUNS][2] = {0};
+        static struct opened o;
+        struct sk_slice slices[RUNS];
+        struct sk_work *w;
+        struct sk_value *v;
+        int64_t next = 0, rows = 0, before, most = 0;
+        static int64_t sums[KEYS], counts[KEYS];
+        for (uint32_t i = 0; i < RUNS; i++) {
+            table_make(&t[i], EACH, KEYS, sums, counts);
+            for (int64_t r = 0; r < EACH; r++) {
+                t[i].values[0][r] = layout == 1 ? i * EACH + r : r * RUNS + i;
+                if (layout == 2 && r % 2) t[i].values[0][r] = 1;
+                t[i].values[1][r] = 1;
+            }
+            map(what, &t[i].schema, &t[i].array, i, maps[i]);
+            uint32_t from = o.n;
+            open_all(&o, maps[i][1].p, maps[i][1].n);
+            slices[i] = (struct sk_slice){.run = i, .n = o.n - from, .batches = o.list + from, .schemas = o.schemas + from};
+        }
+        struct sk_reduce_input in = {.schema = &o.schema[0], .slices = slices, .n_slices = RUNS, .end = 1, .n = 1, .target_bytes = LIMIT};
+        before = sk_mem_bytes(SK_TAG_KERNEL);
+        CHECK_OK_ERR(sk_work_reduce(what, &in, &w, &err), &err);
+        for (;;) {
+            static struct opened made;
+            CHECK_OK_ERR(sk_work_next(w, &v, &err), &err);
+            if (!v) break;
+            most = SK_MAX(most, sk_mem_bytes(SK_TAG_KERNEL) - before);
+            struct bytes b = written(v);
+            open_all(&made, b.p, b.n);
+            for (int64_t i = 0; i < made.array[0].length; i++) {
+                int64_t key = ((const int64_t *)made.array[0].children[0]->buffers[1])[i];
+                CHECK(key >= next);
+                next = key + 1;
+                rows += ((const int64_t *)made.array[0].children[2]->buffers[1])[i];
+            }
+            close_all(&made);
+            sk_free(b.p);
+        }
+        sk_work_destroy(w);
+        CHECK_EQ(rows, RUNS * EACH);
+        CHECK(most < 2 * LIMIT + (256 << 10)); /* of about 20 MB; keys of pages are the rest */
+        close_all(&o);
+        for (uint32_t i = 0; i < RUNS; i++) {
+            for (int k = 0; k < 2; k++) sk_free(maps[i][k].p);
+            table_free(&t[i]);
+        }
+        sk_what_destroy(what);
+    }
+}
+
 /* Where most keys are there once, rows are not made into states. */
 TEST(states_are_left_off_where_they_are_no_fewer) {
     struct sk_what *what = what_of(true);
@@ -320,6 +377,7 @@ TEST(aggregates_without_memory) {
     struct table t;
     int64_t sums[KEYS] = {0}, counts[KEYS] = {0};
     table_make(&t, 90, 40, sums, counts);
+    for (int64_t i = 0; i < 90; i++) t.values[0][i] = i * 40 / 90; /* in order */
     const struct ArrowArray *list[] = {&t.array};
     const struct ArrowSchema *schemas[] = {&t.schema};
     struct sk_slice slice = {.batches = list, .schemas = schemas, .n = 1};

@@ -14,7 +14,7 @@ from skate.data.op.exchange_map import gathered
 in_kernel = _lazy.module("skate.data.in_kernel")
 unify = _lazy.module("skate.data.values.unify")
 
-STEP = 4 << 20  # bytes that are aggregated at once, about
+STEP = 4 << 20  # bytes that are aggregated at once, about; at most an eighth of what the table may have
 
 
 def kernel(params: Params) -> Any:
@@ -47,16 +47,17 @@ def rows_of(of: Any, batches: Batches) -> Batches:
 
 
 def _made(of: Any, what: bytes, batches: Batches, task: Any) -> Batches:
-    """Batches of states and, behind them, of the rows that came after those. None has what came of more than a map takes at a time (MAP_BLOCKS)."""
-    most = _skate.MAP_BLOCKS * task.target
+    """Batches of states and, behind them, of the rows that came after those. None has what came of more than a map takes at a time (MAP_BLOCKS), or of a table of more bytes than half a
+    block's: the results of that need about as much again."""
+    most, share = _skate.MAP_BLOCKS * task.target, task.target // 2
     states = schema = empty = None
     rows: list[Any] = []  # that go as they are
     taken = 0
-    for rb in gathered(rows_of(of, batches), STEP, task.nbytes):
+    for rb in gathered(rows_of(of, batches), min(STEP, share // 8), task.nbytes):
         if not rb.num_rows:
             empty = rb
             continue
-        if states is None or taken > most or not rb.schema.equals(schema):
+        if states is None or taken > most or states.nbytes > share or not rb.schema.equals(schema):
             yield from _held(states, rows)
             states, schema, taken = of.states(what, rb), rb.schema, 0
         n = states.add(rb)

@@ -24,9 +24,9 @@ class AggregateReduce(ExchangeReduce):
                 bounds = None if x.bounds is None else _skate.blocks(x.bounds)[0]
                 first, slices = kernel(params).unified([_skate.blocks(p.blocks) for p in x.parts], bounds)
                 made = work([([first], 0, False, 0), *((s, p.run, p.rows > 0, p.row) for s, p in zip(slices, x.parts, strict=True))])
+            yield from made
         except OverflowError as e:
             raise OverflowError(f"{params['label']}: {e}") from None
-        return made
 
 
 operator = AggregateReduce()
