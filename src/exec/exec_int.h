@@ -389,8 +389,9 @@ sk_rc sk_exchange_refill(struct sk_step *x, struct sk_sstage *s,
                          struct sk_err *err); /* the next reduce's input is ready, if there is one */
 void sk_exchange_launched(struct sk_step *x, struct sk_sstage *s, struct sk_stask *t);
 void sk_exchange_over(struct sk_step *x, struct sk_sstage *s, struct sk_stask *t);
-uint64_t sk_exchange_work(const struct sk_step *x, const struct sk_exchange *e, uint64_t in_bytes); /* bytes of tables of a reduce that takes so many */
-uint64_t sk_exchange_most(const struct sk_step *x);                                              /* bytes of a reduce, if that can be */
+uint64_t sk_exchange_work(const struct sk_step *x, const struct sk_exchange *e,
+                          uint64_t in_bytes);       /* bytes of tables of a reduce that takes so many */
+uint64_t sk_exchange_most(const struct sk_step *x); /* bytes of a reduce, if that can be */
 uint64_t sk_exchange_target(const struct sk_step *x, const struct sk_sstage *s, uint64_t total); /* bytes of a reduce, of so many in all */
 sk_rc sk_exchange_drop(struct sk_step *x, struct sk_sstage *s, struct sk_err *err);
 static inline bool sk_exchange_spent(const struct sk_exchange *e) {

@@ -22,7 +22,7 @@ struct sk_collect {
     struct sk_groupby *values;
     SK_VEC(struct sk_held) blocks;
     SK_VEC(uint32_t) ids;
-    uint64_t kept; /* bytes of blocks */
+    uint64_t kept;       /* bytes of blocks */
     struct sk_held held; /* what was built last, and what refers to it */
     int32_t *offsets;
     void *numbers;

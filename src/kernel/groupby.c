@@ -131,7 +131,10 @@ void sk_groupby_destroy(struct sk_groupby *g) {
 uint64_t sk_groupby_rows(const struct sk_groupby *g) { return g->rows; }
 uint64_t sk_groupby_groups(const struct sk_groupby *g) { return g->n; }
 
-enum { SLOTS = 4 * sizeof(struct sk_slot), PLACES = 2 * (sizeof(uint64_t) + sizeof(struct sk_place)) }; /* a group; where there is room for twice as many */
+enum {
+    SLOTS = 4 * sizeof(struct sk_slot),
+    PLACES = 2 * (sizeof(uint64_t) + sizeof(struct sk_place))
+}; /* a group; where there is room for twice as many */
 
 uint64_t sk_groupby_group_bytes(const struct sk_groupby *g) {
     uint64_t bytes = SLOTS + PLACES;

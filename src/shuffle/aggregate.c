@@ -169,13 +169,13 @@ struct aggregating {
     const struct sk_what *what;
     struct sk_reduce_input in;
     struct flat flat;
-    struct sk_groupby *groups; /* of the part at hand */
-    uint64_t limit;            /* bytes that they should have; 0: any */
-    uint64_t rows, row_bytes;  /* that no part has had; of one in the input, about */
-    struct sk_range *ranges;   /* of each batch: such rows */
-    struct sk_keys **keys;     /* of each batch; NULL while no part has ended */
-    uint32_t *at;              /* of each slice: how many of its batches have no such rows at its beginning */
-    uint32_t n;                /* batches */
+    struct sk_groupby *groups;   /* of the part at hand */
+    uint64_t limit;              /* bytes that they should have; 0: any */
+    uint64_t rows, row_bytes;    /* that no part has had; of one in the input, about */
+    struct sk_range *ranges;     /* of each batch: such rows */
+    struct sk_keys **keys;       /* of each batch; NULL while no part has ended */
+    uint32_t *at;                /* of each slice: how many of its batches have no such rows at its beginning */
+    uint32_t n;                  /* batches */
     struct sk_block_plan *whole; /* of all of a part, where that is one block */
     uint64_t block_rows, done;
     bool given;

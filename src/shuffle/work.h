@@ -171,6 +171,6 @@ sk_rc sk_states_add(struct sk_states *s, const struct ArrowSchema *schema, const
 sk_rc sk_states_measure(struct sk_states *s, struct sk_block_plan **plan, uint64_t *size, struct sk_err *err) SK_MUST_USE;
 uint64_t sk_states_rows(const struct sk_states *s);  /* taken */
 uint64_t sk_states_bytes(const struct sk_states *s); /* of memory, as sk_groupby_bytes; the batch of all states needs about as much again */
-void sk_states_destroy(struct sk_states *s);        /* NULL is fine */
+void sk_states_destroy(struct sk_states *s);         /* NULL is fine */
 
 #endif

@@ -32,7 +32,10 @@ KINDS = {
     "date": (pa.date32(), lambda r: r.randrange(18_000, 18_009)),
     "uint8": (pa.uint8(), lambda r: r.choice([0, 1, 127, 128, 255])),
     "float32": (pa.float32(), lambda r: r.choice([0.0, -0.0, 0.5, -2.25, math.nan, -math.inf])),
-    "timestamp": (pa.timestamp("us"), lambda r: datetime.datetime(1969, 12, 31, 23, 59, 59, r.randrange(7)) + datetime.timedelta(r.randrange(2))),
+    "timestamp": (
+        pa.timestamp("us"),
+        lambda r: datetime.datetime(1969, 12, 31, 23, 59, 59, r.randrange(7)) + datetime.timedelta(r.randrange(2)),
+    ),
     "decimal": (pa.decimal128(20, 2), lambda r: decimal.Decimal(r.randrange(-4, 5)).scaleb(-2)),
     "binary": (pa.binary(), lambda r: r.choice([b"", b"\0", b"\0\0", b"\xff", b"abcdefgh" + bytes([r.randrange(3)])])),
     "dictionary": (pa.dictionary(pa.int32(), pa.string()), lambda r: r.choice(["x", "y", "", "yy"])),
@@ -142,7 +145,9 @@ def a_table(rng, keys, prefix, n):
     cols = {}
     for k, t in keys.items():
         one = None if rng.random() < 0.15 else KINDS[t][1](rng)
-        cols[k] = pa.array([one if rng.random() < hot else None if rng.random() < 0.15 else KINDS[t][1](rng) for _ in range(n)], KINDS[t][0])
+        cols[k] = pa.array(
+            [one if rng.random() < hot else None if rng.random() < 0.15 else KINDS[t][1](rng) for _ in range(n)], KINDS[t][0]
+        )
     for name, (t, make) in VALUES.items():
         cols[prefix + name] = pa.array([None if rng.random() < 0.1 else make(rng) for _ in range(n)], t)
     cols[prefix + "row"] = pa.array(range(n), pa.int64())
@@ -202,11 +207,7 @@ class Query:
         )
         numbers = [n for n in self.names if n[-1] in "vf" or n == "row"]
         kinds = [a for a in AGGREGATES if a != "list" or self.ordered]  # values of a list are in the order of the rows
-        aggs = (
-            [(self.rng.choice(kinds), self.rng.choice(numbers)) for _ in range(self.rng.randrange(1, 4))]
-            if numbers
-            else [("count", "")]
-        )
+        aggs = [(self.rng.choice(kinds), self.rng.choice(numbers)) for _ in range(self.rng.randrange(1, 4))] if numbers else [("count", "")]
         aggs = [a for i, a in enumerate(aggs) if AGGREGATES[a[0]][2](a[1]) not in [AGGREGATES[b[0]][2](b[1]) for b in aggs[:i]]]
         rows = []
         for g in groups(self.rows, keys):
