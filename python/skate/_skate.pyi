@@ -257,7 +257,7 @@ def bloom_add(filter: bytearray, batch: Any, /) -> None: ...
 def bloom_select(filter: Any, batch: Any, /) -> bytes: ...
 def join_rules(kind: str, /) -> tuple[tuple[bool, bool], tuple[bool, bool], int]:
     """Of a kind of join (src/shuffle/sides.h): whether blocks of the left, the right side may be joined one by one with the whole other one; whether rows of the left, the right side that meet
-    nothing may be left out; the side whose rows of one partition may be in several tasks, each with all of the other side (-1: neither)."""
+    nothing may be left out; the side whose rows of one partition may be in several tasks, each with all of the other side (-1: neither; 2: that with more rows in the partition)."""
 
 def join_first(kind: str, parted: bool, limit: int, sides: tuple[tuple[int, bool], ...], /) -> int:
     """The side that is to be measured before the run; -1: none. sides: of both, bytes that are expected (-1: nobody knows) and whether nobody else takes it."""

@@ -54,6 +54,7 @@ static void write_exec(struct sk_wr *w, const struct sk_exec *x, const struct sk
         sk_wr_u32(w, p ? p->first : t->unit);
         sk_wr_u32(w, p ? p->first + p->n : t->last);
         sk_wr_u32(w, p ? 0 : s->exchange->n);
+        sk_wr_u32(w, t->shared);
     }
     sk_wr_u32(w, values_of(x->step, s));
 }

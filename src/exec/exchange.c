@@ -308,20 +308,36 @@ static sk_rc add_columns(struct sk_step *x, struct sk_sstage *s, uint32_t *side,
     return SK_OK;
 }
 
+/* 1 + the input that reduces of partitions a to b - 1 may share, whose packs are found: it follows from rows alone. */
+static uint32_t shared_input(const struct sk_sstage *s, uint32_t a, uint32_t b) {
+    const struct sk_exchange *e = s->exchange;
+    uint64_t most = 0;
+    uint32_t best = 0, at = 0;
+    if (e->spread <= s->n_inputs) return e->spread;
+    for (uint32_t side = 0; side < s->n_inputs; side++) { /* packs are in the order of inputs */
+        uint64_t rows = 0;
+        for (; at < e->found.n && e->packs.p[e->found.p[at]]->side == side; at++) rows += part_of(e->packs.p[e->found.p[at]], a, b).n_rows;
+        if (side && rows <= most) continue;
+        most = rows;
+        best = side;
+    }
+    return best + 1;
+}
+
 /* Of partitions a to b - 1, whose packs are found: where the packs of the shared input end that the reduce at hand takes; e->packs.n: it takes all that are left. A
  * hot partition is spread over reduces of `most` bytes, in which what all of them have is not larger than what they have for themselves, if the shared input can help it. */
 static uint32_t piece_end(const struct sk_step *x, const struct sk_exchange *e, uint32_t a, uint32_t b) {
     uint64_t most = sk_exchange_most(x), all = 0, shared = 0, sum = 0;
-    for (uint32_t i = 0; e->spread && i < e->found.n; i++) {
+    for (uint32_t i = 0; e->shared && i < e->found.n; i++) {
         const struct sk_pack *p = e->packs.p[e->found.p[i]];
-        if (p->side + 1 == e->spread) shared += e->found.p[i] >= e->piece ? part_of(p, a, b).bytes : 0;
+        if (p->side + 1 == e->shared) shared += e->found.p[i] >= e->piece ? part_of(p, a, b).bytes : 0;
         else all += part_of(p, a, b).bytes;
     }
-    if (!e->spread || all + shared <= most) return e->packs.n;
+    if (!e->shared || all + shared <= most) return e->packs.n;
     uint64_t own = SK_MAX(most - SK_MIN(all, most), SK_MIN(all, most) / 2);
     for (uint32_t i = 0; i < e->found.n; i++) {
         const struct sk_pack *p = e->packs.p[e->found.p[i]];
-        if (p->side + 1 != e->spread || e->found.p[i] < e->piece) continue;
+        if (p->side + 1 != e->shared || e->found.p[i] < e->piece) continue;
         uint64_t bytes = part_of(p, a, b).bytes;
         if (sum && sum + bytes > own) return e->found.p[i];
         sum += bytes;
@@ -334,6 +350,7 @@ static sk_rc make_input(struct sk_step *x, struct sk_sstage *s, uint32_t a, uint
     struct sk_exchange *e = s->exchange;
     uint32_t side = 0;
     if (!push_input(x, s, SK_PHASE_REDUCE) || !find(e, a, b)) return SK_ERR(err, SK_ENOMEM, "%s: no memory for its input queue", s->label);
+    if (!e->piece) e->shared = shared_input(s, a, b);
     uint32_t from = e->piece, to = piece_end(x, e, a, b);
     e->piece = to < e->packs.n ? to : 0;
     if (e->bounds) {
@@ -342,7 +359,7 @@ static sk_rc make_input(struct sk_step *x, struct sk_sstage *s, uint32_t a, uint
     }
     for (uint32_t i = 0; i < e->found.n; i++) {
         struct sk_pack *p = e->packs.p[e->found.p[i]];
-        bool spread = p->side + 1 == e->spread;
+        bool spread = p->side + 1 == e->shared;
         if (spread && (e->found.p[i] < from || e->found.p[i] >= to)) continue;
         SK_TRY(add_columns(x, s, &side, p->side, err));
         side = p->side + 1;
@@ -394,6 +411,7 @@ void sk_exchange_launched(struct sk_step *x, struct sk_sstage *s, struct sk_stas
     t->phase = (uint8_t)e->phase;
     t->unit = e->running ? e->first : 0;
     t->last = e->running ? e->end : e->n;
+    t->shared = e->shared;
     if (t->phase != SK_PHASE_REDUCE) return;
     t->read = x->conf.moves ? bytes_on_disk(&t->in) : 0;
     t->work = sk_exchange_work(x, e, t->in.bytes);

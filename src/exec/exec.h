@@ -101,7 +101,8 @@ struct sk_exec_conf {
  * Of a stage that begins with an exchange, where phase is CUT or REDUCE, or merges (MERGE):
  *   [1] per block there is more: u64 length, u32 run, u32 row; and row0 is a byte: the part is [row0, row0 + length) of the argument. run: number of the pack in the
  *       order (input, task, yield), from 0 on; of runs what `run` of their CUTS is. row: of the part's first row, in its run; of packs of partitions: the first partition that it has bytes of. Then, before
- *       values: u32 first partition, u32 partition behind the last one, u32 number of partitions in all. cap_rows is for what a reduce gives.
+ *       values: u32 first partition, u32 partition behind the last one, u32 number of partitions in all, u32 1 + the input
+ *       that several reduces of these partitions may share (0: none): the order of their rows begins with it. cap_rows is for what a reduce gives.
  *
  *   CUT     once, before all reduces, where the exchange cuts runs, and there are any. Blocks: the samples, in the order (input, task, yield); partitions 0 to n. It yields
  *           CUTS and BOUNDS only; operators fused behind the exchange do not see it.

@@ -111,11 +111,13 @@ struct sk_pack { /* what the note of a pack says; lives as long as its block */
     struct sk_pack_cut part[]; /* [n] */
 };
 
-struct sk_exchange {      /* of a stage that begins with one: what waits for its reduces */
-    bool cut, running;    /* running: its reduces are being made; before, its input comes, or the cut task works */
-    bool tables;          /* its reduces keep tables in memory of their workers */
-    uint32_t wanted, n;   /* partitions: of the user, 0: any; that there are */
-    uint32_t spread;      /* 1 + the input whose parts of one partition several reduces may share; 0: none */
+struct sk_exchange {    /* of a stage that begins with one: what waits for its reduces */
+    bool cut, running;  /* running: its reduces are being made; before, its input comes, or the cut task works */
+    bool tables;        /* its reduces keep tables in memory of their workers */
+    uint32_t wanted, n; /* partitions: of the user, 0: any; that there are */
+    uint32_t
+        spread; /* 1 + the input whose parts of one partition several reduces may share; 0: none; 1 + inputs: that with most rows in it */
+    uint32_t shared;      /* the same of the partitions of the input that is ready: never more than inputs */
     uint32_t next, piece; /* first partition that not all reduces have that it needs; the first pack of `spread` that none of them has */
     uint32_t longest;     /* parts of the pack that has most */
     uint32_t phase, first,
@@ -167,7 +169,7 @@ struct sk_stask { /* from launch until its last block was passed on and the engi
     int64_t begun_ns;              /* for stall.c, when the engine was asked (step.asked): 0, it had not begun */
     bool over, cancelled, unknown; /* over: done in the engine */
     uint8_t phase;                 /* enum sk_exec_phase */
-    uint32_t last;                 /* of an exchange: behind its last partition */
+    uint32_t last, shared;         /* of an exchange: behind its last partition; 1 + the input that reduces share */
     uint64_t read, work;           /* bytes of parts that are read from disk for it, of its tables: reserved */
 };
 

@@ -42,7 +42,8 @@ static void put_exchange(struct text *t, const struct sk_node_desc *d) {
     if (d->exchange.n_partitions) put(t, "  %u partition%s", d->exchange.n_partitions, d->exchange.n_partitions == 1 ? "" : "s");
     else put(t, "  partitions by size");
     if (d->exchange.cut) put(t, ", cut by samples of sorted runs");
-    if (d->exchange.spread) put(t, ", large ones shared by input %u", d->exchange.spread - 1);
+    if (d->exchange.spread > d->n_inputs) put(t, ", large ones shared by their larger input");
+    else if (d->exchange.spread) put(t, ", large ones shared by input %u", d->exchange.spread - 1);
 }
 
 static void put_source(struct text *t, const struct sk_node_desc *d) {

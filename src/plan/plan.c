@@ -47,7 +47,7 @@ static sk_rc check_packs(const struct sk_plan *p, const struct sk_node_desc *d, 
         return SK_ERR(err, SK_EINVAL, "%s: what merges gives packs, and is no exchange", name);
     if (d->exchange.n_partitions > SK_PARTITIONS_MAX)
         return SK_ERR(err, SK_EINVAL, "%s: %u partitions; %u are possible", name, d->exchange.n_partitions, SK_PARTITIONS_MAX);
-    if (d->exchange.spread && (d->exchange.cut || d->exchange.spread > d->n_inputs))
+    if (d->exchange.spread && (d->exchange.cut || d->exchange.spread > d->n_inputs + 1))
         return SK_ERR(err, SK_EINVAL, "%s: input %u of %u cannot be shared by reduces%s", name, d->exchange.spread, d->n_inputs,
                       d->exchange.cut ? ", as runs are cut anyway" : "");
     if (!(d->op->props & SK_OP_EXCHANGE) && (d->exchange.cut || d->exchange.n_partitions || d->exchange.spread || d->exchange.tables))

@@ -140,28 +140,28 @@ static PyObject *dec_range(struct sk_rd *r, uint32_t phase) {
 }
 
 /* (task_seq or None, cap_rows, target_max_bytes, unit params, [(row0, n_rows, side)], values, None); of an exchange the ranges are longer, and the last is (phase, first
- * partition, the one behind the last, all). */
+ * partition, the one behind the last, all, 1 + the input that reduces share). */
 static PyObject *dec_exec(struct py_state *st, const struct sk_view *v) {
     struct sk_rd r = sk_rd_init(v->data, v->len);
     uint64_t seq = sk_rd_u64(&r);
     int64_t cap = sk_rd_i64(&r);
     uint64_t target = sk_rd_u64(&r);
     struct sk_bytes unit = sk_rd_bytes(&r);
-    uint32_t n = sk_rd_u32(&r), phase = sk_rd_u32(&r), of[3] = {0};
+    uint32_t n = sk_rd_u32(&r), phase = sk_rd_u32(&r), of[4] = {0};
     PyObject *list = PyList_New(0);
     for (uint32_t i = 0; list && i < n && sk_rd_ok(&r); i++) {
         PyObject *row = dec_range(&r, phase);
         if (!row || PyList_Append(list, row) < 0) Py_CLEAR(list);
         Py_XDECREF(row);
     }
-    for (int i = 0; phase && i < 3; i++) of[i] = sk_rd_u32(&r);
+    for (int i = 0; phase && i < 4; i++) of[i] = sk_rd_u32(&r);
     uint32_t values = sk_rd_u32(&r);
     if (list && !sk_rd_ok(&r)) {
         Py_DECREF(list);
         return corrupt(st, v);
     }
     PyObject *number = seq == UINT64_MAX ? Py_NewRef(Py_None) : PyLong_FromUnsignedLongLong(seq);
-    PyObject *part = phase ? Py_BuildValue("(IIII)", phase, of[0], of[1], of[2]) : Py_NewRef(Py_None);
+    PyObject *part = phase ? Py_BuildValue("(IIIII)", phase, of[0], of[1], of[2], of[3]) : Py_NewRef(Py_None);
     if (list && number && part)
         return Py_BuildValue("(NLKy#NIN)", number, (long long)cap, (unsigned long long)target, (const char *)unit.p, (Py_ssize_t)unit.n,
                              list, values, part);

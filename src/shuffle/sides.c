@@ -27,9 +27,8 @@ bool sk_side_by_block(enum sk_join_kind kind, int side) {
 }
 
 int sk_side_shared(enum sk_join_kind kind) {
-    if (sk_side_by_block(kind, SK_SIDE_LEFT)) return SK_SIDE_LEFT; /* rows come in the order of the left side */
-    bool ordered = RULE[kind].once & RIGHT;                        /* but those of right rows alone */
-    return ordered && sk_side_by_block(kind, SK_SIDE_RIGHT) ? SK_SIDE_RIGHT : SK_SIDE_NONE;
+    bool left = sk_side_by_block(kind, SK_SIDE_LEFT), right = sk_side_by_block(kind, SK_SIDE_RIGHT);
+    return left && right ? SK_SIDE_LARGER : left ? SK_SIDE_LEFT : right ? SK_SIDE_RIGHT : SK_SIDE_NONE;
 }
 
 bool sk_side_may_lack(enum sk_join_kind kind, int side) { return !(RULE[kind].alone & BIT(side)); }

@@ -9,11 +9,12 @@
 #include "base/base.h"
 #include "kernel/kernel.h"
 
-enum { SK_SIDE_NONE = -1, SK_SIDE_LEFT = 0, SK_SIDE_RIGHT = 1 };
+enum { SK_SIDE_NONE = -1, SK_SIDE_LEFT = 0, SK_SIDE_RIGHT = 1, SK_SIDE_LARGER = 2 };
 
 /* Whether blocks of this side may be joined one by one with the whole other one: the rows are those of one join, in another order. The other side is what may be broadcast then. */
 bool sk_side_by_block(enum sk_join_kind kind, int side);
-/* The side of which several tasks may each have some rows, in order, and all of the other side: what they give, one behind the other, is what one task would give, in its order. SK_SIDE_NONE. */
+/* The side of which several tasks may each have some rows, in order, and all of the other side: what they give, one behind the other, is what one task would give. So rows come in the order of
+ * this side's, then of the other one's. SK_SIDE_LARGER: either; of each partition the one that has more rows in it, of equal ones the left one. SK_SIDE_NONE: neither, the order is the kernel's. */
 int sk_side_shared(enum sk_join_kind kind);
 /* Whether nobody misses the rows of this side that meet nothing. */
 bool sk_side_may_lack(enum sk_join_kind kind, int side);

@@ -28,6 +28,7 @@ static void read_input(struct sk_rd *r, struct input *in) {
         in->first = sk_rd_u32(r);
         in->end = sk_rd_u32(r);
         in->all = sk_rd_u32(r);
+        (void)sk_rd_u32(r); /* the shared input */
     }
     in->values = sk_rd_u32(r);
     CHECK(sk_rd_ok(r));

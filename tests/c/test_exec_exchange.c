@@ -223,6 +223,25 @@ TEST(a_hot_partition_is_shared_by_reduces_each_of_which_has_all_of_the_other_inp
     end();
 }
 
+TEST(of_a_hot_partition_the_input_with_more_rows_is_shared_where_either_may_be) {
+    static const char *const ROWS[] = {"11", "01", "16", "15"}, *const EQUAL[] = {"3", "3", "3", "3"};
+    begin();
+    R.conf.memory_bytes = 64 * 8 * 9;
+    start_two(2, 3, ROWS);
+    CHECK_STR_EQ(input(0), "reduce 0-1/2 0:0@0+1(1) 1:2@0+1(1) 1:3@0+1(1)");
+    CHECK_STR_EQ(input(1), "reduce 1-2/2 0:0@1+1(1) 0:1@0+1(1) 1:2@1+6(6)");
+    CHECK_STR_EQ(input(2), "reduce 1-2/2 0:0@1+1(1) 0:1@0+1(1) 1:3@1+5(5)");
+    for (uint64_t i = 0; i < 3; i++)
+        CHECK_EQ(sk_step_task(R.x, rig_task(&R, 4, i))->shared, 2); /* all of them are told, also who shares nothing */
+    for (uint64_t i = 0; i < 3; i++) done(4, i);
+    end();
+    begin();
+    start_two(1, 3, EQUAL);
+    CHECK_EQ(sk_step_task(R.x, rig_task(&R, 4, 0))->shared, 1);
+    done(4, 0);
+    end();
+}
+
 TEST(a_hot_partition_is_whole_where_sharing_is_not_allowed_or_helps_nothing) {
     static const char *const ROWS[] = {"16", "15", "11", "01"}, *const OTHER[] = {"11", "11", "19", "19"};
     for (int i = 0; i < 2; i++) {

@@ -1,7 +1,7 @@
 """A join of two Datasets: what is checked before it runs, which columns come out of it, and (in the worker) which rows go together.
 
-The kinds and the names of columns are Ray's. Null meets nothing, not even null; NaN meets NaN, and -0.0 meets 0.0. Rows come in the order of the left rows, then of the right ones; right
-rows that meet nothing stand behind them. Order, of keys and of what is equal, is that of the kernels (docs/design/kernels.md).
+The kinds and the names of columns are Ray's. Null meets nothing, not even null; NaN meets NaN, and -0.0 meets 0.0. Rows of a partition come in the order of the left rows, then of the
+right ones; those of right_outer by the right ones first, those of inner by the side that has more rows in it. Of full_outer right rows that meet nothing stand behind the others. Order, of keys and of what is equal, is that of the kernels (docs/design/kernels.md).
 """
 
 from __future__ import annotations

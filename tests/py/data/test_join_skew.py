@@ -10,6 +10,7 @@ from skate.data import joins
 
 ROWS, BLOCKS, PARTS = 120_000, 24, 4
 LITTLE = 2 << 20  # an eighth: 256 KiB
+LARGER = 2  # of _skate.join_rules
 
 
 @pytest.fixture
@@ -45,14 +46,17 @@ def run(ds):
     return table, stats, next(o for o in stats["ops"] if "JoinReduce" in o["label"])
 
 
-@pytest.mark.parametrize("kind", joins.KINDS)
-@pytest.mark.parametrize("how", ["hot", "zipf", "equal"])
-def test_a_hot_key(context, how, kind):
+CASES = [("hot", kind, side) for kind in joins.KINDS for side in (joins.LEFT, joins.RIGHT)]
+CASES += [(how, kind, joins.RIGHT if kind.startswith("right") else joins.LEFT) for kind in joins.KINDS for how in ("zipf", "equal")]
+
+
+@pytest.mark.parametrize(("how", "kind", "side"), CASES)
+def test_a_hot_key(context, how, kind, side):
     shared = _skate.join_rules(kind)[2]
 
     def joined():  # a Dataset keeps the settings that it was made with
         large, other = fact(how), dimension()
-        a, b = (large, other) if shared != joins.RIGHT else (other, large)
+        a, b = (large, other) if side == joins.LEFT else (other, large)
         return a.join(b, kind, num_partitions=PARTS)
 
     want, _, whole = run(joined())
@@ -61,9 +65,19 @@ def test_a_hot_key(context, how, kind):
     got, stats, reduce = run(joined())
     assert got == want and whole["tasks_done"] == PARTS
     assert reduce["exchange"]["largest_bytes"] > LITTLE / 8, "there is a hot partition"
-    if shared >= 0:
+    if shared in (side, LARGER):
         pieces = reduce["tasks_done"] - PARTS
         assert pieces >= reduce["exchange"]["largest_bytes"] // (LITTLE // 8), "and no reduce has more than its share of it"
         assert stats["memory_peak"] < 2 * LITTLE
     else:
         assert reduce["tasks_done"] == PARTS
+
+
+def test_the_side_with_more_rows_of_a_partition_comes_first(context):
+    left, right = sd.from_items([{"k": 1, "x": i} for i in range(2)]), sd.from_items([{"k": 1, "y": i} for i in range(3)])
+    pairs = [(r["x"], r["y"]) for r in left.join(right, "inner", num_partitions=1, on=("k",)).take_all()]
+    assert pairs == [(x, y) for y in range(3) for x in range(2)]
+    pairs = [(r["x"], r["y"]) for r in left.join(right.limit(2), "inner", num_partitions=1, on=("k",)).take_all()]
+    assert pairs == [(x, y) for x in range(2) for y in range(2)], "of as many rows the left one"
+    pairs = [(r["x"], r["y"]) for r in left.join(right, "right_outer", num_partitions=1, on=("k",)).take_all()]
+    assert pairs == [(x, y) for y in range(3) for x in range(2)]

@@ -1,5 +1,5 @@
 """join: the rows of two inputs that have equal keys, side by side: both are cut by the hashes of their keys, and each partition is joined by itself (join_reduce). params: join, n (parts
-that were asked for; 0: by sizes), resources."""
+that were asked for; 0: by sizes), resources; larger (run/small_sides.py: the side that has more rows, of whose partitions some may have been left out by then; else the partition tells)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ class Join(Operator):
         join, n = (
             params["join"],
             params["n"] or _skate.PARTITIONS,
-        )  # each is a reduce, so that the order of rows follows from the keys alone
+        )  # each is a reduce, so that the order of rows follows from the data alone
+        shared = params.get("larger", _skate.join_rules(join.kind)[2])
 
         def side(keys: tuple[str, ...]) -> dict[str, Any]:
             return {
@@ -28,7 +29,7 @@ class Join(Operator):
             }
 
         maps = tuple(Phase("exchange_map", f"JoinMap({', '.join(keys)})", side(keys)) for keys in join.on)
-        options = {**params["resources"], "exchange": {"cut": False, "n_partitions": n, "spread": 1 + _skate.join_rules(join.kind)[2]}}
+        options = {**params["resources"], "exchange": {"cut": False, "n_partitions": n, "spread": 1 + shared}}
         return Phases(maps, Phase("join_reduce", f"JoinReduce({join.kind})", {"join": join}, options))
 
 

@@ -25,7 +25,8 @@ class JoinReduce(Operator):
             found = _skate.blocks(part.blocks)
             sides[part.side].extend(found if part.rows else [rb.slice(0, 0) for rb in found[:1]])
         if sides[0] and sides[1]:
-            made = joining.joined(params["join"], *sides, task.target)
+            first = joins.RIGHT if task.exchange.shared == 1 + joins.RIGHT else joins.LEFT
+            made = joining.joined(params["join"], *sides, task.target, first)
         else:
             made = iter(_of_one_side(params["join"], sides))
         return stage.cut(made, task.target, task.cap, _skate.BlockOut) if params["last"] else made

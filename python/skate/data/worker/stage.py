@@ -180,9 +180,9 @@ def _tune() -> None:
         gc.set_threshold(20000, 10, 10)
 
 
-def _exchange(phase: tuple[int, int, int, int], blocks: tuple[Any, ...], ranges: list[tuple[Any, ...]]) -> Exchange:
+def _exchange(phase: tuple[int, int, int, int, int], blocks: tuple[Any, ...], ranges: list[tuple[Any, ...]]) -> Exchange:
     """What the exec argument says (exec.h)."""
-    kind, first, end, n = phase
+    kind, first, end, n, shared = phase
     parts, bounds = [], None
     for whole, (at, rows, side, length, run, row, *lengths) in zip(blocks, ranges, strict=True):
         piece = memoryview(whole)[at : at + length]
@@ -190,7 +190,7 @@ def _exchange(phase: tuple[int, int, int, int], blocks: tuple[Any, ...], ranges:
             bounds = piece
         else:
             parts.append(Part(piece, rows, side, run, row, *lengths))
-    return Exchange(kind == _skate.PHASE_CUT, first, end, n, parts, bounds)
+    return Exchange(kind == _skate.PHASE_CUT, first, end, n, parts, bounds, shared)
 
 
 def _inputs(blocks: tuple[pa.RecordBatch, ...], ranges: list[tuple[int, int, int]]) -> Iterator[pa.RecordBatch]:

@@ -41,6 +41,7 @@ class Exchange(NamedTuple):
     n: int
     parts: list[Part]
     bounds: Any  # a buffer with a block; None: there are none
+    shared: int = 0  # 1 + the input that several tasks of these partitions may share; 0: none
 
 
 class Task:
