@@ -164,7 +164,74 @@ static PyObject *m_same_objects(PyObject *module, PyObject *args) {
     return PyBool_FromLong(same);
 }
 
+/* ---- by codes ---- */
+
+struct coded { /* out[i] is, or shall be, values[codes[i]] */
+    Py_buffer out, values, codes;
+    Py_ssize_t n, n_values;
+};
+
+static void coded_free(struct coded *c) {
+    if (c->out.obj) PyBuffer_Release(&c->out);
+    if (c->values.obj) PyBuffer_Release(&c->values);
+    if (c->codes.obj) PyBuffer_Release(&c->codes);
+}
+
+static int coded_of(PyObject *args, int flags, struct coded *c) {
+    PyObject *out, *values, *codes;
+    if (!PyArg_ParseTuple(args, "OOO", &out, &values, &codes) || object_array(out, &c->out, flags) < 0 ||
+        object_array(values, &c->values, PyBUF_SIMPLE) < 0 || PyObject_GetBuffer(codes, &c->codes, PyBUF_C_CONTIGUOUS) < 0)
+        return -1;
+    c->n = c->out.len / (Py_ssize_t)sizeof(PyObject *);
+    c->n_values = c->values.len / (Py_ssize_t)sizeof(PyObject *);
+    if (c->codes.len == 4 * c->n) return 0;
+    PyErr_Format(PyExc_ValueError, "%zd rows have %zd codes of 4 bytes", c->n, c->codes.len / 4);
+    return -1;
+}
+
+static PyObject *m_coded_objects(PyObject *module, PyObject *args) {
+    (void)module;
+    struct coded c = {0};
+    PyObject *r = NULL;
+    if (coded_of(args, PyBUF_WRITABLE, &c) < 0) goto out;
+    PyObject **dst = c.out.buf, *const *values = c.values.buf;
+    const int32_t *codes = c.codes.buf;
+    for (Py_ssize_t i = 0; i < c.n; i++) {
+        if (dst[i] != Py_None || codes[i] < 0 || codes[i] >= c.n_values) {
+            PyErr_Format(PyExc_ValueError, "row %zd is not None, or has the code %d of %zd values", i, (int)codes[i], c.n_values);
+            goto out;
+        }
+        dst[i] = Py_NewRef(values[codes[i]]);
+        Py_DECREF(Py_None);
+    }
+    r = Py_NewRef(Py_None);
+out:
+    coded_free(&c);
+    return r;
+}
+
+static PyObject *m_same_coded(PyObject *module, PyObject *args) {
+    (void)module;
+    struct coded c = {0};
+    PyObject *r = NULL;
+    if (coded_of(args, PyBUF_SIMPLE, &c) == 0) {
+        PyObject *const *has = c.out.buf, *const *values = c.values.buf;
+        const int32_t *codes = c.codes.buf;
+        Py_ssize_t i = 0;
+        while (i < c.n && codes[i] >= 0 && codes[i] < c.n_values && has[i] == values[codes[i]]) i++;
+        r = PyBool_FromLong(i == c.n);
+    }
+    coded_free(&c);
+    return r;
+}
+
 PyMethodDef py_text_methods[] = {
+    {"coded_objects", m_coded_objects, METH_VARARGS,
+     "coded_objects(out, values, codes): fills an object array of None with the objects of another one, by codes of 4 bytes; ValueError "
+     "for a code\n"
+     "beyond them; what was filled until then stays."},
+    {"same_coded", m_same_coded, METH_VARARGS,
+     "same_coded(a, values, codes): whether `a` holds the very objects that coded_objects() would put there."},
     {"text_objects", m_text_objects, METH_VARARGS,
      "text_objects(out, binary, wide, at, valid, offsets, data): fills a list or object array with the str (or bytes) of an Arrow column "
      "that\n"

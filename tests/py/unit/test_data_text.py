@@ -1,6 +1,7 @@
 """Strings and bytes of a column as Python objects, in C: the same as pyarrow says, for every length, offset and repetition; and wrong buffers are an error."""
 
 import random
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -99,3 +100,30 @@ def test_a_column_that_comes_back_is_the_column(t):
     plain["s"][3] = plain["s"][4]
     out = batch.from_batch(plain, "f", rb, d)[0]
     assert out.column(0).type == t and out.column(0).to_pylist() == col.to_pylist()[:3] + [col[4].as_py()] + col.to_pylist()[4:]
+
+
+def test_objects_by_codes():
+    values, codes = np.array(["a", "bb", None], object), np.array([1, 0, 2, 1], np.int32)
+    out = np.empty(4, object)
+    _skate.coded_objects(out, values, codes)
+    assert out.tolist() == ["bb", "a", None, "bb"] and out[0] is values[1] and _skate.same_coded(out, values, codes)
+    out[3] = "".join(["b", "b"])  # equal, not the same
+    assert not _skate.same_coded(out, values, codes)
+    own = np.array([object()], object)
+    counts = [sys.getrefcount(own[0])]
+    more = np.empty(1000, object)
+    _skate.coded_objects(more, own, np.zeros(1000, np.int32))
+    counts.append(sys.getrefcount(own[0]))
+    del more
+    counts.append(sys.getrefcount(own[0]))
+    assert counts[1:] == [counts[0] + 1000, counts[0]]
+    for bad in ([3], [-1]):
+        with pytest.raises(ValueError, match="code"):
+            _skate.coded_objects(np.empty(1, object), values, np.array(bad, np.int32))
+        assert not _skate.same_coded(np.empty(1, object), values, np.array(bad, np.int32))
+    with pytest.raises(ValueError, match="row 0"):
+        _skate.coded_objects(np.array(["taken"], object), values, codes[:1])
+    with pytest.raises(ValueError, match="4 rows have 3 codes"):
+        _skate.coded_objects(np.empty(4, object), values, codes[:3])
+    with pytest.raises(TypeError, match="dtype object"):
+        _skate.coded_objects(np.zeros(4), values, codes)

@@ -31,7 +31,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skate import _skate
 from skate.data.values.encoded_text import plain
 from skate.data.values.flat import valid_bits
 from skate.data.values.frames import from_pandas, to_pandas
@@ -146,9 +145,7 @@ def as_column(v: Any, name: str, rb: pa.RecordBatch | None, given: NumpyBatch | 
         g = given.given.get(name) if given is not None else None
         old = column_before(name, rb) if g is not None else None
         if old is not None:
-            if v is g and (
-                not v.flags.writeable or given is not None and name in given.copies and _skate.same_objects(v, given.copies[name])
-            ):
+            if v is g and (not v.flags.writeable or given is not None and given.same(name, v)):
                 return old
             if isinstance(v, np.ma.MaskedArray) and v is g and not v.data.flags.writeable and np.array_equal(v.mask, ~valid_bits(old)):
                 return old

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from skate import _skate
 from skate.data.values.encoded_text import EncodedText
-from skate.data.values.flat import DICTIONARY, TEXT
+from skate.data.values.flat import DICTIONARY, TEXT, plain_view
 from skate.data.values.from_arrow import column_to_numpy
 
 LATER: Any = object()  # stands for an array that nobody has asked for
@@ -18,27 +19,43 @@ _IMMUTABLE = {*TEXT, pa.string_view().id, pa.binary_view().id, pa.binary(1).id} 
 class NumpyBatch(dict):
     """What a numpy UDF gets: a dict of arrays, each made at its first use. So a column that is only passed on costs nothing, both ways."""
 
-    __slots__ = ("rb", "given", "copies", "writable")
+    __slots__ = ("rb", "given", "copies", "codes", "writable")
 
     def __init__(self, rb: pa.RecordBatch, writable: bool = False):
         super().__init__(dict.fromkeys(rb.schema.names, LATER))
         self.rb, self.writable = rb, writable
         self.given: dict[str, np.ndarray] = {}  # as handed out
         self.copies: dict[str, np.ndarray] = {}  # of those whose objects are compared, which is cheaper than building the column again
+        self.codes: dict[
+            str, tuple[np.ndarray, np.ndarray]
+        ] = {}  # (different objects, their codes) of encoded strings: compared without a copy
 
     def __getitem__(self, name: str) -> np.ndarray:
         v = dict.__getitem__(self, name)
         if v is LATER:
             col = self.rb.column(self.rb.schema.get_field_index(name))
-            v = column_to_numpy(name, col)
             t = col.type
-            if t.id in _IMMUTABLE or t.id == DICTIONARY and t.value_type.id in _IMMUTABLE or isinstance(t, EncodedText):
+            if isinstance(t, EncodedText) and col.null_count == 0:
+                values, codes = self.codes[name] = column_to_numpy(name, col.storage.dictionary), plain_view(col.storage.indices)
+                v = np.empty(len(col), object)
+                _skate.coded_objects(v, values, codes)
+            else:
+                v = column_to_numpy(name, col)
+            if name in self.codes:
+                pass
+            elif t.id in _IMMUTABLE or t.id == DICTIONARY and t.value_type.id in _IMMUTABLE or isinstance(t, EncodedText):
                 self.copies[name] = v.copy()
             elif self.writable:
                 v = v.copy()
             self.given[name] = v
             dict.__setitem__(self, name, v)
         return v
+
+    def same(self, name: str, v: np.ndarray) -> bool:
+        """Whether an array of objects that was handed out holds what it did then."""
+        if name in self.codes:
+            return _skate.same_coded(v, *self.codes[name])
+        return name in self.copies and _skate.same_objects(v, self.copies[name])
 
     def _all(self) -> NumpyBatch:
         for k in dict.keys(self):
@@ -51,7 +68,7 @@ class NumpyBatch(dict):
         if schema.metadata is not None or list(dict.keys(self)) != schema.names:
             return False
         for name, v in dict.items(self):
-            if v is not LATER and (v is not self.given.get(name) or v.flags.writeable or name in self.copies):
+            if v is not LATER and (v is not self.given.get(name) or v.flags.writeable or name in self.copies or name in self.codes):
                 return False
         return all(f.nullable and f.metadata is None for f in schema)
 
