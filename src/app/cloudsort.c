@@ -32,6 +32,7 @@ static const struct skate_records FORMAT = {SIZE, KEY};
 
 struct plan { /* an object that all tasks get */
     uint32_t ranges, parts;
+    bool past_cache;
     uint8_t keys[]; /* [parts - 1] bounds, then [parts] bytes: 1 if that part is finished */
 };
 struct job {                   /* of a task, as bytes */
@@ -57,6 +58,7 @@ SKATE_TASK(map) { /* job, plan -> a block in order for each range, ack */
     const struct plan *p = skate_arg_data(t, 1, NULL);
     if (skate_arg_copy(t, 0, &j, sizeof j)) return SKATE_EINVAL;
     uint32_t ranges = p->ranges;
+    files_past_cache = p->past_cache;
     uint8_t *in = tool_scratch(0, j.range.n * SIZE), *parts = tool_scratch(1, j.range.n * SIZE),
             *bounds = tool_scratch(2, (size_t)ranges * KEY + (ranges + 1) * sizeof(size_t) + 8);
     size_t *start = (size_t *)(void *)(bounds + ((size_t)ranges * KEY + 7) / 8 * 8);
@@ -104,14 +106,16 @@ SKATE_TASK(merge) { /* job, plan, blocks -> a run for each part of the range, ac
     return rc ? rc : acknowledge(t, total);
 }
 
-SKATE_TASK(reduce) { /* job, runs -> a file, ack */
+SKATE_TASK(reduce) { /* job, plan, runs -> a file, ack */
     struct job j;
-    struct tool_runs r = tool_runs(t, 1, 0, 0);
+    const struct plan *p = skate_arg_data(t, 1, NULL);
+    struct tool_runs r = tool_runs(t, 2, 0, 0);
     struct files_out *f;
     struct skate_records_merge *m;
     uint8_t *chunk = tool_scratch(1, (size_t)CHUNK * SIZE); /* in the cache from merge to write */
     uint64_t total = 0;
     if (skate_arg_copy(t, 0, &j, sizeof j) || skate_records_merge_create(FORMAT, r.at, r.n, r.k, &m)) return SKATE_EINVAL;
+    files_past_cache = p->past_cache;
     int rc = files_create(j.range.url, &f);
     if (!rc) {
         for (size_t n; !rc && (n = skate_records_merge_next(m, chunk, CHUNK)); total += n) rc = files_write(f, chunk, n * SIZE);
@@ -127,6 +131,7 @@ enum kind { MAP, MERGE, REDUCE, KINDS };
 static struct layout lay = {.per_merge = LAYOUT_CHOSEN};
 static const char *out;
 static uint32_t cpus;
+static bool past_cache; /* files are more than memory holds */
 static struct {
     uint32_t n[KINDS], begun[KINDS], done[KINDS]; /* tasks */
     uint32_t mapped;                              /* the leading maps that are acknowledged */
@@ -156,7 +161,7 @@ static void plan_put(void) {
     size_t keys = (size_t)(lay.parts - 1) * KEY, samples;
     struct plan *p = tool_need(calloc(1, sizeof *p + keys + lay.parts));
     uint8_t *sample = layout_sample(&lay, &samples);
-    *p = (struct plan){lay.ranges, lay.parts};
+    *p = (struct plan){lay.ranges, lay.parts, past_cache};
     if (samples) ok(skate_records_quantiles(FORMAT, sample, samples, p->keys, lay.parts - 1));
     for (uint32_t i = 0; i < lay.parts; i++) {
         char url[URL];
@@ -177,7 +182,7 @@ static void submit(enum kind kind, uint32_t at, struct job *j, const skate_ref *
     skate_ref *made = tool_need(malloc((n_out + 1) * sizeof *made));
     size_t n = 0;
     args[n++] = SKATE_BYTES(j, sizeof *j);
-    if (kind != REDUCE) args[n++] = SKATE_REF(c.plan);
+    args[n++] = SKATE_REF(c.plan);
     for (size_t i = 0; i < n_in; i++) args[n++] = SKATE_REF(in[i]);
     ok(skate_submit(name[kind], args, n, n_out + 1, &(struct skate_call_opts){.max_retries = RETRIES}, made));
     for (size_t i = 0; i < n_in; i++) skate_release(in[i]); /* the task holds them */
@@ -250,7 +255,8 @@ static const char usage[] =
     "usage: cloudsort [options] OUTPUT INPUT...      a folder and files, or s3://bucket/prefix and s3://bucket/key\n"
     "-t N      CPUs                   -s BYTES  memory for blocks and runs       -d DIR   where they go when it is full\n"
     "-m BYTES  of a map's input       -p BYTES  of a part of the output          -f N     blocks a merge takes; 0: no merges\n"
-    "-j FILE   journal of finished parts (OUTPUT/.cloudsort)    What is not given is chosen. BYTES: 64m, 2g\n";
+    "-j FILE   journal of finished parts (OUTPUT/.cloudsort)    What is not given is chosen. BYTES: 64m, 2g\n"
+    "-u        files past the page cache, as it is done where input and output are more than half of memory\n";
 
 int main(int argc, char **argv) {
     int worker = skate_worker_main(argc, argv), flag;
@@ -258,7 +264,7 @@ int main(int argc, char **argv) {
     struct skate_opts engine = {0};
     char *journal = NULL, url[URL];
     uint64_t size, version;
-    while ((flag = getopt(argc, argv, "+t:s:d:m:p:f:j:")) != -1) {
+    while ((flag = getopt(argc, argv, "+t:s:d:m:p:f:j:u")) != -1) {
         if (flag == 't') cpus = (uint32_t)tool_bytes(optarg);
         else if (flag == 's') engine.store_bytes = tool_bytes(optarg);
         else if (flag == 'd') engine.spill_dir = optarg;
@@ -266,6 +272,7 @@ int main(int argc, char **argv) {
         else if (flag == 'p') lay.part_bytes = tool_bytes(optarg);
         else if (flag == 'f') lay.per_merge = (uint32_t)tool_bytes(optarg);
         else if (flag == 'j') journal = optarg;
+        else if (flag == 'u') past_cache = true;
         else argc = 0;
     }
     if (argc - optind < 2) return fputs(usage, stderr), 2;
@@ -275,6 +282,7 @@ int main(int argc, char **argv) {
     bool local = strncmp(out, "s3://", 5) != 0;
     if (!engine.spill_dir) engine.spill_dir = local ? out : "/tmp";
     layout_make(&lay, out, argv + optind, (uint32_t)(argc - optind), cpus);
+    past_cache |= lay.bytes > (uint64_t)sysconf(_SC_PHYS_PAGES) / 4 * (uint64_t)sysconf(_SC_PAGESIZE);
     if (files_sweep(out)) tool_die("%s", files_error());
     if (!journal && local && asprintf(&journal, "%s/.cloudsort", out) < 0) tool_die("no memory");
     part_url(0, url);

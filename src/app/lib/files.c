@@ -7,6 +7,7 @@
 
 static char message[1200];
 struct files_count files_count;
+bool files_past_cache;
 
 const char *files_error(void) { return message; }
 

@@ -5,6 +5,7 @@
 #ifndef FILES_H
 #define FILES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -36,6 +37,9 @@ int files_size(const char *url, uint64_t *bytes, uint64_t *version);
 int files_read(const struct files_range *r, size_t n); /* all of n ranges, or an error; several at a time where that is faster */
 /* The range of the same size `further` ranges behind r will be read soon: it may be fetched meanwhile. A hint: nothing waits for it, nothing can fail. */
 void files_ahead(const struct files_range *r, uint32_t further);
+/* Of this process: files of this machine are read and written past the page cache, where the file system can. For more than memory could hold: what would be cached is gone
+ * before it is asked for again, and memory that is filled for the first time costs more than the copy. */
+extern bool files_past_cache;
 int files_create(const char *url, struct files_out **out);
 static inline int files_write(struct files_out *o, const void *from, size_t n) { return o->ops->write(o, from, n); }
 static inline int files_commit(struct files_out *o) { return o->ops->commit(o); }

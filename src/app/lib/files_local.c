@@ -9,10 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "files.h"
 #include "tool.h"
+
+#ifndef RWF_DONTCACHE
+#define RWF_DONTCACHE 0x80 /* Linux 6.14: goes to disk at once, and its pages are let go then */
+#endif
 
 enum { AHEAD = 2 << 20 }; /* bytes that one piece of advice is about */
 
@@ -39,6 +44,7 @@ static int read_(const struct files_range *r, size_t n) {
         int fd = open(r->url, O_RDONLY | O_CLOEXEC);
         if (fd < 0) return failed(r->url);
         int rc = tool_read(fd, r->to, r->n, r->at), error = errno;
+        if (files_past_cache) (void)posix_fadvise(fd, (off_t)r->at, (off_t)r->n, POSIX_FADV_DONTNEED);
         close(fd);
         errno = error;
         if (rc && !error) return files_fail("%s: it ends before byte %" PRIu64 ": it became shorter", r->url, r->at + r->n);
@@ -87,8 +93,23 @@ static int create(const char *path, struct files_out **out) {
     return 0;
 }
 
+/* As much as goes past the page cache; the rest, if it cannot be, is for tool_write. */
+static size_t write_past(int fd, const uint8_t *from, size_t n, uint64_t at) {
+    size_t done = 0;
+    while (done < n) {
+        struct iovec io = {(void *)(uintptr_t)(from + done), n - done};
+        ssize_t k = pwritev2(fd, &io, 1, (off_t)(at + done), RWF_DONTCACHE);
+        if (k < 0 && errno == EINTR) continue;
+        if (k <= 0) break;
+        done += (size_t)k;
+    }
+    return done;
+}
+
 static int write_(struct files_out *o, const void *from, size_t n) {
     struct local *f = (struct local *)(void *)o;
+    size_t past = files_past_cache ? write_past(f->fd, from, n, f->at) : 0;
+    f->at += past, from = (const uint8_t *)from + past, n -= past;
     if (tool_write(f->fd, from, n, f->at)) return failed(f->path);
     f->at += n;
     return 0;

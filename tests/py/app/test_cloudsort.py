@@ -64,6 +64,7 @@ OPTIONS = [
     "-f 1 -t 1",
     "-f 100 -m 100k -p 3m",
     "-p 1g",
+    "-u -m 500k -p 200k -f 3",
 ]
 
 
@@ -74,6 +75,30 @@ def test_the_output_is_the_input_in_order(tmp_path, records, options):
     assert output(tmp_path / "out") == want
     assert told.startswith("70002 records, 0.007 GB in ")
     assert "0 GET, 0 PUT" in told
+
+
+def cached(path):
+    with open(path, "rb") as f:
+        os.fsync(f.fileno())
+        try:
+            return os.preadv(f.fileno(), [bytearray(4096)], 0, os.RWF_NOWAIT) > 0
+        except BlockingIOError:
+            return False
+        except OSError:
+            pytest.skip("this file system does not tell what is cached")
+
+
+def test_files_past_the_page_cache(tmp_path, records):
+    """What is sorted, and what comes of it, is not left in memory."""
+    files = [tmp_path / "in"]
+    shutil.copy(records[0][0], files[0])
+    if not cached(files[0]):
+        pytest.skip("nothing is cached here")
+    run("cloudsort", tmp_path / "kept", *files)
+    assert cached(files[0]) and all(cached(p) for p in parts(tmp_path / "kept"))
+    run("cloudsort", "-u", tmp_path / "out", *files)
+    assert not cached(files[0])  # by advice, which every file system takes
+    assert output(tmp_path / "out") == output(tmp_path / "kept")
 
 
 def test_nothing_to_sort(tmp_path, records):
