@@ -617,6 +617,27 @@ TEST(what_waits_may_be_on_disk_and_what_is_read_is_reserved) {
     end();
 }
 
+/* Long tasks are not queued behind those that run, but where the engine has to read for them first. */
+TEST(what_reads_from_disk_stands_in_line) {
+    enum { N = 20, CPUS = 4 };
+    begin();
+    start(1, false, N);
+    uint64_t oid = parts(rig_task(&R, 1, 0), 0, "11111111111111111111"), next = 0;
+    done(1, 0);
+    CHECK_EQ(rig_flying(&R, 2), 2 * CPUS); /* how long they take is not known */
+    for (; next < CPUS + 1; next++) rig_done(&R, rig_task(&R, 2, next), 100000000);
+    CHECK_EQ(rig_flying(&R, 2), CPUS);
+    rig_event(&R, (struct sk_step_ev){.kind = SK_SEV_SPILLED, .block = {.oid = oid}});
+    CHECK_EQ(rig_flying(&R, 2), 2 * CPUS);
+    rig_done(&R, rig_task(&R, 2, next++), 100000000);
+    CHECK_EQ(rig_flying(&R, 2), 2 * CPUS);
+    rig_event(&R, (struct sk_step_ev){.kind = SK_SEV_RESTORED, .block = {.oid = oid}});
+    rig_done(&R, rig_task(&R, 2, next++), 100000000);
+    CHECK_EQ(rig_flying(&R, 2), 2 * CPUS - 1);
+    while (next < N) rig_done(&R, rig_task(&R, 2, next++), 100000000);
+    end();
+}
+
 TEST(stats_and_words_tell_of_an_exchange) {
     begin();
     start(1, false, 4);
