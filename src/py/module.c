@@ -8,6 +8,7 @@
 
 #include "base/copy.h"
 #include "py/py_int.h"
+#include "py/py_pages.h"
 
 /* ---- opening and closing ---------------------------------------------------------------------------------------------------------------- */
 
@@ -273,18 +274,18 @@ static int mod_exec(PyObject *m) {
         return -1;
     }
     the_state = st;
-    PyMethodDef *const tables[] = {py_put_methods,   py_store_methods,  py_define_methods, py_control_methods, py_group_methods,
-                                   py_block_methods, py_joblog_methods, py_serve_methods,  py_current_methods, py_async_methods,
-                                   py_state_methods, py_stack_methods,  py_memory_methods, py_room_methods,    py_own_methods,
-                                   py_text_methods,  py_sum_methods,    py_guest_methods,  py_work_methods,    py_join_methods,
-                                   py_rows_methods,  py_loop_methods,   py_image_methods,  py_states_methods,  py_npmem_methods};
+    PyMethodDef *const tables[] = {
+        py_put_methods,   py_store_methods,   py_define_methods, py_control_methods, py_group_methods, py_block_methods,  py_joblog_methods,
+        py_serve_methods, py_current_methods, py_async_methods,  py_state_methods,   py_stack_methods, py_memory_methods, py_room_methods,
+        py_own_methods,   py_text_methods,    py_sum_methods,    py_guest_methods,   py_work_methods,  py_join_methods,   py_rows_methods,
+        py_pages_methods, py_loop_methods,    py_image_methods,  py_states_methods,  py_npmem_methods};
     for (size_t i = 0; i < SK_COUNT(tables); i++)
         if (PyModule_AddFunctions(m, tables[i]) < 0) return -1;
     if (py_ref_types(m, st) < 0 || py_gen_types(m, st) < 0 || py_buf_types(m, st) < 0 || py_room_types(m, st) < 0 ||
         py_own_types(m, st) < 0 || py_block_types(m, st) < 0 || py_template_types(m, st) < 0 || py_token_types(m, st) < 0 ||
         py_watch_types(m) < 0 || py_plan_types(m, st) < 0 || py_exec_types(m, st) < 0 || py_joblog_types(m, st) < 0 ||
         py_front_types(m, st) < 0 || py_guest_types(m, st) < 0 || py_work_types(m, st) < 0 || py_join_types(m, st) < 0 ||
-        py_rows_types(m, st) < 0 || py_graph_types(m, st) < 0 || py_states_types(m, st) < 0)
+        py_pages_types(m, st) < 0 || py_rows_types(m, st) < 0 || py_graph_types(m, st) < 0 || py_states_types(m, st) < 0)
         return -1;
     st->kw_buffer_callback = kw1("buffer_callback");
     st->kw_buffers = kw1("buffers");

@@ -1,101 +1,10 @@
 /* py_rows.c - _skate.Rows: batches go in, batches of any size come out: their rows in order or shuffled (block/sampler.h), gathered once, without the GIL.
  *
- * What comes out lies in memory that is used again when the last array over it is gone (Memory: the pages are there already, and a first touch costs ten times the copy), or in
- * memory of the caller's: pages that are locked for a GPU. A batch that went in is held until the last of its rows came out. */
-#include "base/copy.h"
+ * What comes out lies in memory that is used again (py_pages.c), or in memory of the caller's: pages that are locked for a GPU. A batch that went in is held until the last of its rows
+ * came out. */
 #include "block/sampler.h"
+#include "py/py_pages.h"
 #include "py/py_work.h"
-
-/* ---- Memory: bytes of this process that one may write */
-
-enum { KEPT_MAX = 8 };
-#define KEPT_BYTES ((size_t)256 << 20)
-#define PAGE ((size_t)4096)
-
-/* Not in use, while there is a Rows; the newest last. Guarded by the GIL. */
-static struct {
-    uint8_t *p[KEPT_MAX];
-    size_t cap[KEPT_MAX], bytes;
-    uint32_t n, n_rows; /* Rows that live */
-} kept;
-
-struct memory {
-    PyObject_HEAD uint8_t *p;
-    size_t n, cap;
-};
-
-static void drop_kept(uint32_t i) {
-    SK_ASSERT(i < kept.n);
-    sk_free(kept.p[i]);
-    kept.bytes -= kept.cap[i];
-    kept.n--;
-    memmove(kept.p + i, kept.p + i + 1, (kept.n - i) * sizeof *kept.p);
-    memmove(kept.cap + i, kept.cap + i + 1, (kept.n - i) * sizeof *kept.cap);
-}
-
-static uint8_t *memory_take(size_t n, size_t *cap) {
-    for (uint32_t i = kept.n; i-- > 0;) {
-        if (kept.cap[i] < n || kept.cap[i] / 2 > n) continue;
-        uint8_t *p = kept.p[i];
-        *cap = kept.cap[i];
-        kept.p[i] = NULL; /* is the caller's */
-        drop_kept(i);
-        return p;
-    }
-    *cap = (size_t)SK_ALIGN(n, PAGE);
-    uint8_t *p = sk_alloc_aligned(SK_TAG_PY, PAGE, *cap);
-    if (p) sk_copy_hint(p, *cap);
-    return p;
-}
-
-static void memory_give(uint8_t *p, size_t cap) {
-    if (!kept.n_rows || cap > KEPT_BYTES) {
-        sk_free(p);
-        return;
-    }
-    while (kept.n == KEPT_MAX || kept.bytes + cap > KEPT_BYTES) drop_kept(0);
-    kept.p[kept.n] = p;
-    kept.cap[kept.n++] = cap;
-    kept.bytes += cap;
-}
-
-static PyObject *memory_new(struct py_state *st, size_t n) {
-    struct memory *m = PyObject_New(struct memory, st->memory_type);
-    if (!m) return NULL;
-    m->n = n;
-    m->p = memory_take(SK_MAX(n, 1), &m->cap);
-    if (m->p) return (PyObject *)m;
-    Py_DECREF(m);
-    return PyErr_NoMemory();
-}
-
-static PyObject *m_pages(PyObject *module, PyObject *size) {
-    size_t n = PyLong_AsSize_t(size);
-    if (PyErr_Occurred()) return NULL;
-    return memory_new(PyModule_GetState(module), n);
-}
-
-static void memory_dealloc(PyObject *o) {
-    struct memory *m = (struct memory *)(void *)o;
-    PyTypeObject *type = Py_TYPE(o);
-    if (m->p) memory_give(m->p, m->cap);
-    PyObject_Free(o);
-    Py_DECREF(type);
-}
-
-static int memory_getbuffer(PyObject *o, Py_buffer *view, int flags) {
-    struct memory *m = (struct memory *)(void *)o;
-    return PyBuffer_FillInfo(view, o, m->p, (Py_ssize_t)m->n, 0, flags);
-}
-
-static PyType_Slot memory_slots[] = {
-    {Py_tp_dealloc, memory_dealloc},
-    {Py_bf_getbuffer, memory_getbuffer},
-    {Py_tp_doc, "Bytes of this process that may be written; they begin at a page."},
-    {0, NULL},
-};
-static PyType_Spec memory_spec = {"skate._skate._Memory", sizeof(struct memory), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                                  memory_slots};
 
 /* ---- Rows */
 
@@ -137,7 +46,7 @@ static PyObject *rows_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
     if (!PyArg_ParseTupleAndKeywords(args, kw, "|KKKK:Rows", names, &window, &seed, &epoch, &start)) return NULL;
     struct rows *r = rows_of(type->tp_alloc(type, 0));
     if (!r) return NULL;
-    kept.n_rows++;
+    py_pages_open();
     sk_rc rc = sk_sampler_create(&(struct sk_sampler_conf){window, seed, epoch, start}, &r->rows, &err);
     if (rc == SK_OK) return (PyObject *)r;
     Py_DECREF(r);
@@ -151,9 +60,7 @@ static void rows_dealloc(PyObject *o) {
     sk_vec_free(&r->slot);
     sk_sampler_destroy(r->rows);
     Py_XDECREF(r->two);
-    SK_ASSERT(kept.n_rows);
-    if (!--kept.n_rows)
-        while (kept.n) drop_kept(kept.n - 1);
+    py_pages_close();
     type->tp_free(o);
     Py_DECREF(type);
 }
@@ -311,7 +218,7 @@ static void planned_dealloc(PyObject *o) {
 
 /* The rows of a plan in memory that `alloc` gives (None: in Memory): (batch, memory). */
 static PyObject *written(struct py_state *st, const struct sk_block_plan *plan, uint64_t size, PyObject *alloc) {
-    PyObject *room = alloc == Py_None ? memory_new(st, (size_t)size) : PyObject_CallFunction(alloc, "K", (unsigned long long)size),
+    PyObject *room = alloc == Py_None ? py_pages_new(st, (size_t)size) : PyObject_CallFunction(alloc, "K", (unsigned long long)size),
              *out = NULL;
     Py_buffer b;
     if (!room || PyObject_GetBuffer(room, &b, PyBUF_WRITABLE) < 0) {
@@ -429,8 +336,7 @@ static PyType_Spec planned_spec = {"skate._skate._Planned", sizeof(struct planne
 int py_rows_types(PyObject *module, struct py_state *st) {
     st->planned_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &planned_spec, NULL);
     if (!st->planned_type) return -1;
-    st->memory_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &memory_spec, NULL);
-    st->rows_type = st->memory_type ? (PyTypeObject *)PyType_FromModuleAndSpec(module, &rows_spec, NULL) : NULL;
+    st->rows_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &rows_spec, NULL);
     return st->rows_type ? PyModule_AddType(module, st->rows_type) : -1;
 }
 
@@ -492,8 +398,6 @@ static PyObject *m_gather(PyObject *module, PyObject *args) {
 PyMethodDef py_rows_methods[] = {
     {"gather", m_gather, METH_VARARGS,
      "gather(batches, places, alloc=None): (batch of the rows at these pairs of uint32: batch, row; the memory that it is in)."},
-    {"pages", m_pages, METH_O,
-     "pages(n_bytes): bytes of this process that may be written, at a page; used again when the last array over them is gone."},
     {"rows_begin", m_rows_begin, METH_VARARGS,
      "rows_begin(window, seed, epoch, start): the first row of the stream that Rows of these needs."},
     {NULL, NULL, 0, NULL},

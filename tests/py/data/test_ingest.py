@@ -75,6 +75,22 @@ def test_memory_of_a_batch_is_used_again_when_nobody_looks_at_it():
         rows.take(20_000, lambda n: bytearray(10))
 
 
+def test_memory_is_kept_for_the_next_epoch_and_for_a_last_batch_that_is_not_full():
+    def addresses():
+        rows, out = _skate.Rows(), []
+        rows.add(pa.record_batch({"n": np.arange(800_000)}))
+        rows.end()
+        while (taken := rows.take(600_000)) is not None:
+            out.append(np.frombuffer(taken[1], np.uint8).__array_interface__["data"][0])
+            assert taken[0].column(0).to_numpy()[0] == 600_000 * (len(out) - 1)
+            del taken
+        return out
+
+    first = addresses()
+    assert len(first) == 2 and first == addresses() and first[0] == first[1]
+    assert first[0] % (2 << 20) == 0, "a large piece begins at a huge page"
+
+
 def test_a_batch_of_another_schema_is_refused_until_what_is_held_is_cast():
     rows = _skate.Rows()
     rows.add(pa.record_batch({"n": pa.array([1], pa.int64())}))
