@@ -15,8 +15,10 @@ struct slot { /* the value of a node in this execution; v NULL: none yet */
     uint32_t error; /* its kind, if it is one: v is its bytes */
 };
 
-struct call {          /* what a node computes */
-    PyObject *target;  /* str: a method of the actor; else a function of (instance, ...); NULL: the node computes nothing here */
+struct call { /* what a node computes */
+    PyObject *
+        target; /* str: a method of the actor; else a function of (instance, ...), or of its arguments alone; NULL: the node computes nothing here */
+    bool alone;
     PyObject *consts;  /* tuple */
     PyObject *kwnames; /* tuple or NULL: the last constants go by these names */
     int32_t *args;     /* of each positional argument: a node, or -1 - index of a constant */
@@ -175,6 +177,7 @@ static PyObject *call(struct loop *l, const struct call *c) {
     for (uint32_t i = 0; i < c->n_kw; i++)
         args[1 + c->n_args + i] = PyTuple_GET_ITEM(c->consts, PyTuple_GET_SIZE(c->consts) - (Py_ssize_t)(c->n_kw - i));
     PyObject *r = PyUnicode_CheckExact(c->target) ? py_call_method(l->self, c->target, args, c->n_args, c->kwnames)
+                  : c->alone                      ? PyObject_Vectorcall(c->target, args + 1, c->n_args, c->kwnames)
                                                   : PyObject_Vectorcall(c->target, args, c->n_args + 1, c->kwnames);
     if (args != few) sk_free(args);
     if (SK_UNLIKELY(r && PyCoro_CheckExact(r))) r = run_coroutine(r);
@@ -322,7 +325,10 @@ static int read_call(struct loop *l, PyObject *row) {
         return -1;
     if (node >= l->n_nodes || l->calls[node].target) return bad("a call");
     struct call *c = &l->calls[node];
+    bool alone = PyTuple_Check(target) && PyTuple_GET_SIZE(target) == 1; /* a task */
+    if (alone) target = PyTuple_GET_ITEM(target, 0);
     *c = (struct call){.target = Py_NewRef(target),
+                       .alone = alone,
                        .consts = Py_NewRef(consts),
                        .kwnames = kwnames == Py_None ? NULL : Py_NewRef(kwnames),
                        .n_args = (uint32_t)PyTuple_GET_SIZE(args),

@@ -97,6 +97,9 @@ class ClassMethodNode(DAGNode):
     def _name(self):
         return self._bound_options.get("name") or f"{self._method_name}()"
 
+    def _called(self):
+        return self.get_method_name()
+
     def get_method_name(self):
         """The method's; of a value of a call, return_idx_<index>."""
         return self._method_name

@@ -8,6 +8,7 @@ import uuid
 import weakref
 
 from skate import _skate, exceptions
+from skate.dag import task_workers
 from skate.dag.class_node import ClassMethodNode, ClassNode
 from skate.dag.compiled_crew import Crew
 from skate.dag.compiled_dag_ref import CompiledDAGFuture, CompiledDAGRef
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 NO_NODE = 0xFFFFFFFF
+_CALLS = (ClassMethodNode, FunctionNode)
 MANY = 512  # results that may be kept by each reader, beyond those under way, before the writer waits for one
 _living = weakref.WeakValueDictionary()
 
@@ -38,17 +40,18 @@ class _Numbers:
 
     def __init__(self, root):
         self.order = root._ordered()
+        self.workers = task_workers.hire([n for n in self.order if isinstance(n, FunctionNode)])
         self.of = {id(n): i for i, n in enumerate(self.order)}
         self.actors, self.tokens, self.index = [], [], {}
         self.nodes, self.edges, self.calls = [], [], collections.defaultdict(list)
         for node in self.order:
             self.nodes.append(None)
-            if isinstance(node, ClassMethodNode):
+            if isinstance(node, _CALLS):
                 self.nodes[-1] = self._actor_of(node)
         n = len(self.actors)
         for i, node in enumerate(self.order):
-            if isinstance(node, ClassMethodNode):
-                self._method(i, node)
+            if isinstance(node, _CALLS):
+                self._call(i, node)
             else:
                 self.nodes[i] = n + 1 if isinstance(node, MultiOutputNode) else n
         self.outputs = list(root._bound_args) if isinstance(root, MultiOutputNode) else [root]
@@ -58,7 +61,7 @@ class _Numbers:
         self.inputs = [(i, self.order[i]) for i in sorted({a for a, _ in self.edges if self.nodes[a] == n})]
 
     def _actor_of(self, node):
-        handle = node._bound_other_args_to_resolve[PARENT_CLASS_NODE_KEY]
+        handle = self.workers.get(id(node)) or node._bound_other_args_to_resolve[PARENT_CLASS_NODE_KEY]
         token = handle._token
         if token.id not in self.index:
             self.index[token.id] = len(self.actors)
@@ -66,12 +69,19 @@ class _Numbers:
             self.tokens.append(token)
         return self.index[token.id]
 
-    def _method(self, i, node):
-        if node.is_class_method_output:
+    def _call(self, i, node):
+        if isinstance(node, FunctionNode):
+            self._row(i, node, (node._body,), node._name(), 1)
+        elif not node.is_class_method_output:
+            name = node._method_name
+            shown = f"{self.actors[self.nodes[i]]._cls_name}.{name}"
+            self._row(i, node, getattr(node, "_function", None) or name, shown, node.num_returns)
+        else:
             call = self.of[id(node._bound_args[0])]
             self.edges.append((call, i))
             self.calls[self.nodes[i]].append((i, None, node.get_method_name(), (), (), None, 1, call, node._bound_args[1]))
-            return
+
+    def _row(self, i, node, target, shown, returns):
         args, consts = [], []
         for arg in node._bound_args:
             if id(arg) in self.of:
@@ -81,10 +91,7 @@ class _Numbers:
                 consts.append(arg)
                 args.append(-len(consts))
         kwargs = node._bound_kwargs
-        name = node._method_name
-        target = getattr(node, "_function", None) or name
-        shown = f"{self.actors[self.nodes[i]]._cls_name}.{name}"
-        row = (i, target, shown, tuple(args), (*consts, *kwargs.values()), tuple(kwargs) or None, node.num_returns, NO_NODE, 0)
+        row = (i, target, shown, tuple(args), (*consts, *kwargs.values()), tuple(kwargs) or None, returns, NO_NODE, 0)
         self.calls[self.nodes[i]].append(row)
 
 
@@ -96,9 +103,10 @@ def _check(root):
         raise ValueError("Compiled DAGs can only bind methods to an actor that is already created with Actor.remote()")
     for n in order:
         if isinstance(n, FunctionNode):
-            raise NotImplementedError("Compiled DAGs currently only support actor method nodes")
+            n._check()
+            task_workers.check(n)
         n._transport.check(n)
-        if not isinstance(n, InputNode | InputAttributeNode | MultiOutputNode | ClassMethodNode):
+        if not isinstance(n, (InputNode, InputAttributeNode, MultiOutputNode, *_CALLS)):
             raise ValueError(f"Found unsupported node of type {type(n)}")
         for arg in n._bound_args if not isinstance(n, MultiOutputNode) else ():
             inside = [] if any(arg is up for up in n._upstream) else find(arg)
@@ -110,12 +118,12 @@ def _check(root):
         if any(find(v) for v in n._bound_kwargs.values()):
             raise ValueError("Compiled DAG currently does not support binding to other DAG nodes as kwargs")
     for n in order if source is None else ():
-        if isinstance(n, ClassMethodNode) and not n._upstream:
+        if isinstance(n, _CALLS) and not n._upstream:
             raise ValueError(f"No InputNode found in the DAG: when traversing upwards, no upstream node was found for {n}.")
     if source is None:
         raise ValueError(f"No InputNode found in the DAG: when traversing upwards, no upstream node was found for {root}.")
     for n in order:
-        if isinstance(n, ClassMethodNode) and not any(u in order for u in n._upstream):
+        if isinstance(n, _CALLS) and not any(u in order for u in n._upstream):
             raise ValueError(
                 f"Compiled DAGs require each task to take a ray.dag.InputNode or at least one other DAGNode as an input. Invalid task node:\n{n}\n"
                 "Please bind the task to proper DAG nodes."
@@ -145,11 +153,11 @@ def _check_others(root, order, source):
     if other is not None:
         raise ValueError(f"The DAG was compiled more than once. The following two nodes call `experimental_compile`: {other} and {root}")
     fed = {id(u) for n in bound for u in n._upstream}
-    leaves = [n for n in bound if isinstance(n, ClassMethodNode) and id(n) not in fed and n is not root]
+    leaves = [n for n in bound if isinstance(n, _CALLS) and id(n) not in fed and n is not root]
     if leaves:
         raise ValueError(
             "Compiled DAG doesn't support leaf nodes, i.e., nodes that don't have downstream nodes and are not output nodes. There are "
-            f"{len(leaves)} leaf nodes in the DAG. Please add the outputs of {[n.get_method_name() for n in leaves]} to the the MultiOutputNode."
+            f"{len(leaves)} leaf nodes in the DAG. Please add the outputs of {[n._called() for n in leaves]} to the the MultiOutputNode."
         )
 
 
@@ -187,6 +195,7 @@ class CompiledDAG(Results):
         self._tending: threading.Thread | None = None
         numbers = _Numbers(root)
         self._actors, self._returns_list = numbers.actors, isinstance(root, MultiOutputNode)
+        self._workers = list(set(numbers.workers.values()))
         nodes = [i for i, _ in numbers.edges[-len(numbers.outputs) :]]  # an output may stand twice
         distinct = sorted(set(nodes))
         super().__init__([distinct.index(n) for n in nodes])
@@ -333,6 +342,8 @@ class CompiledDAG(Results):
         dead, broke = self._graph.dead, self._graph.broke
         if dead is not None:
             actor = self._actors[dead[0]]
+            if actor in self._workers:
+                return exceptions.WorkerCrashedError(f"a process of this compiled graph that runs its tasks died: {dead[1]}")
             return exceptions.ActorDiedError(
                 f"The actor died unexpectedly before finishing this task.\n\tclass_name: {actor._cls_name}\n\tactor_id: {actor._actor_id.hex()}\n"
                 f"{dead[1]}"
@@ -360,7 +371,7 @@ class CompiledDAG(Results):
                 timeout,
                 "Force-killing actors." if kill_actors else "Call teardown with kill_actors=True if force kill is desired.",
             )
-        for actor in self._actors if kill_actors else ():
+        for actor in self._actors if kill_actors else self._workers:
             _skate.actor_kill(actor._token, True)
         if self._tending is not None:
             self._tending.join(timeout)

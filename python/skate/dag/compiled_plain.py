@@ -1,6 +1,7 @@
 """A compiled graph on an engine without channels: the same results, by plain calls."""
 
 from skate import _skate, exceptions
+from skate.dag import task_workers
 
 
 class Plain:
@@ -31,7 +32,9 @@ class Plain:
             given = [at[a] if a >= 0 else consts[-1 - a] for a in args]
             kwargs = dict(zip(names or (), consts[len(consts) - n_kw :], strict=True))
             handle = n.actors[actor]
-            if isinstance(target, str):
+            if isinstance(target, tuple):
+                at[node] = handle.__ray_call__.remote(task_workers.call, *target, *given, **kwargs)
+            elif isinstance(target, str):
                 at[node] = getattr(handle, target).options(num_returns=returns).remote(*given, **kwargs)
             else:
                 at[node] = handle.__ray_call__.remote(target, *given, **kwargs)

@@ -195,7 +195,7 @@ class DAGNode(DAGNodeBase):
 
         Raises:
             ValueError: It was compiled already, or cannot be compiled.
-            NotImplementedError: A node is a task, and not a method of an actor.
+            NotImplementedError: A task has several values, or retry_exceptions; a transport that there is not.
         """
         if self._compiled:
             raise ValueError(

@@ -23,6 +23,9 @@ class FunctionNode(DAGNode):
     def _run(self, values, args, kwargs):
         return self._remote_function.remote(*values.args(), **values.kwargs())
 
+    def _called(self):
+        return self._body.__name__
+
     def _name(self):
         return self._bound_options.get("name") or self._body.__name__
 

@@ -13,6 +13,7 @@ import skate
 import skate.experimental.collective as collective
 from skate import _skate, exceptions
 from skate.dag import DAGContext, InputNode, MultiOutputNode
+from skate.util.state import list_actors
 
 
 @skate.remote
@@ -241,7 +242,12 @@ def test_what_cannot_be_compiled(ray):
 
     refuses(lambda x: a.echo.bind([x]), "container")
     refuses(lambda x: a.add.bind(1, by=x), "as kwargs")
-    refuses(lambda x: task.bind(x), "actor method", NotImplementedError)
+    refuses(lambda x: task.options(num_returns=2).bind(x), "several values", NotImplementedError)
+    refuses(lambda x: task.options(retry_exceptions=True).bind(x), "retry_exceptions", NotImplementedError)
+    refuses(lambda x: task.bind([x]), "container")
+    refuses(lambda x: task.bind(1), "No InputNode")
+    refuses(lambda x: (task.bind(x), a.echo.bind(x))[1], "leaf nodes.*'task'")
+    refuses(lambda x: task.bind(x, x), "signature", TypeError)
     refuses(lambda x: a.echo.bind(1), "No InputNode")
     refuses(lambda x: MultiOutputNode([a.echo.bind(x), a.echo.bind(1)]), "at least one other DAGNode")
     refuses(lambda x: a.add.bind(x, x[0]), "All tasks must either")
@@ -304,6 +310,56 @@ def test_collective_operations(ray, compile_, kind):
         compiled.teardown()
     with InputNode() as x, pytest.raises(ValueError, match="unique actor"):
         collective.allreduce.bind([workers[0].echo.bind(x), workers[0].echo.bind(x)])
+
+
+def test_tasks(ray, compile_):
+    far = 5
+
+    @ray.remote
+    def scale(x, *, by=1):
+        return x * by + far
+
+    @ray.remote(num_cpus=0)
+    def add(a, b):
+        if a == b:
+            raise KeyError(a)
+        return a + b, os.getpid()
+
+    a = Actor.remote()
+    with InputNode() as x:
+        mixed = add.bind(a.echo.bind(scale.bind(x[0], by=2)), scale.bind(x[1]))
+        root = MultiOutputNode([mixed, a.echo.bind(mixed)])
+    compiled = compile_(root)
+    pids = set()
+    for i in range(5):
+        (total, pid), same = ray.get(compiled.execute(i, 3))
+        assert total == 2 * i + 3 + 2 * far and same == (total, pid)
+        assert ray.get(root.execute(i, 3))[0][0] == total
+        pids.add(pid)
+    assert len(pids) == 1  # it is held
+    with pytest.raises(KeyError) as e:
+        ray.get(compiled.execute(2, 4))
+    assert "raise KeyError(a)" in str(e.value) and "add" in str(e.value)
+    assert ray.get(compiled.execute(0, 1))[0][0] == 1 + 2 * far
+    if _skate.engine() == "local":
+        os.kill(pids.pop(), 9)
+        with pytest.raises(exceptions.WorkerCrashedError, match="tasks died"):
+            ray.get(compiled.execute(1, 1))
+    compiled.teardown()
+    with InputNode() as x:
+        many = [scale.bind(x) for _ in range(40)]
+        compiled = compile_(MultiOutputNode(many))
+    assert ray.get(compiled.execute(1)) == [1 + far] * 40 and len(compiled._workers) <= ray.cluster_resources()["CPU"]
+    compiled.teardown()
+    if _skate.engine() == "local":
+        wait_until(lambda: not any(row.class_name == "Worker" for row in list_actors(filters=[("state", "=", "ALIVE")])))
+
+
+def wait_until(what):
+    deadline = time.monotonic() + 20
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
 
 
 def test_transports(ray, compile_):

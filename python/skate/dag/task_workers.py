@@ -1,0 +1,62 @@
+"""Worker processes for the tasks of a compiled graph: the graph holds them from when it is compiled until it is torn down."""
+
+import math
+
+from skate import actor, api, options
+
+_FITS = options.TASK.keys() & options.ACTOR.keys() - {"name", "object_store_memory"}
+_AMOUNTS = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
+
+
+class Worker:
+    """An actor without methods of its own: it runs functions."""
+
+
+def call(instance, function, *args, **kwargs):
+    """A task by a plain call of its worker (compiled_plain.py)."""
+    return function(*args, **kwargs)
+
+
+def check(node):
+    """NotImplementedError: what a task has that a node of a compiled graph has not."""
+    remote = node._remote_function
+    given = remote._options
+    if given.get("num_returns") not in (None, 1) or options.is_generator(remote._function):
+        raise NotImplementedError(
+            f"{node!r} has several values; a task in a compiled graph has one: return a tuple, and take it apart where it is used"
+        )
+    if given.get("retry_exceptions"):
+        raise NotImplementedError(
+            f"{node!r} has retry_exceptions: in a compiled graph an exception goes to who takes the result; catch it in the function"
+        )
+
+
+def hire(nodes):
+    """A handle of a worker for each of the nodes, {id(node): handle}. Tasks of the same options share workers: as many as have room now, at most one for each task;
+    neighbours in the order of bind() share one, so a chain is a pipeline and its values stay in few processes."""
+    kinds: list = []
+    for node in nodes:
+        given = {k: v for k, v in node._remote_function._options.items() if k in _FITS and v is not None}
+        for known, members in kinds:
+            if known == given:
+                members.append(node)
+                break
+        else:
+            kinds.append((given, [node]))
+    hired = {}
+    for given, members in kinds:
+        n = min(len(members), _room(given))
+        workers = [_WorkerClass.options(**given).remote() for _ in range(n)]
+        hired.update({id(node): workers[k * n // len(members)] for k, node in enumerate(members)})
+    return hired
+
+
+def _room(given):
+    """How many workers have room now; at least 1, which waits if it has not."""
+    need = {_AMOUNTS[k]: v for k, v in given.items() if k in _AMOUNTS} | given.get("resources", {})
+    free = api.available_resources() if any(need.values()) else api.cluster_resources()
+    need = need if any(need.values()) else {"CPU": 1}  # as many as can run at a time
+    return max(1, min(math.floor(free.get(k, 0) / v) for k, v in need.items() if v))
+
+
+_WorkerClass = actor.ActorClass(Worker, {})
