@@ -536,7 +536,17 @@ def wait(
     for w in ray_waitables:
         if type(w) is ObjectRefGenerator:
             return _wait_mixed(ray_waitables, num_returns, timeout)
+        if type(w) is not ObjectRef and hasattr(type(w), "__skate_get__"):
+            return _wait_results(ray_waitables, num_returns, timeout)
     return _skate.wait(ray_waitables, num_returns, timeout)
+
+
+def _wait_results(items: list[Any], num_returns, timeout):
+    """wait() with results of compiled graphs among the refs."""
+    objects = [x._as_object() if hasattr(type(x), "__skate_get__") else x for x in items]
+    ready = set(map(id, wait(objects, num_returns=num_returns, timeout=timeout)[0]))
+    taken = [x for x, o in zip(items, objects, strict=True) if id(o) in ready]
+    return taken, [x for x, o in zip(items, objects, strict=True) if id(o) not in ready]
 
 
 def _wait_mixed(items, num_returns, timeout):

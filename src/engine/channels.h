@@ -26,6 +26,10 @@ struct sk_channels_ops {
     /* By its owner, or by the death of that. All its memory is given back as soon as it is not in use: that is looked at when a graph is opened or closed and when a
      * worker dies. */
     void (*close)(struct sk_engine *e, uint64_t graph);
+    /* An object that this process will give a value, and a reference to it: results that are passed on before they are there. If it dies before, the value is an error. */
+    sk_rc (*promise)(struct sk_engine *e, sk_oid *out, struct sk_err *err);
+    sk_rc (*keep)(struct sk_engine *e, sk_oid o, const struct sk_payload *p,
+                  struct sk_err *err);       /* once; after an error it may be tried with another value */
     uint32_t (*living)(struct sk_engine *e); /* graphs that have memory, in the driver; elsewhere 0. For tests */
 };
 

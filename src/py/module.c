@@ -306,7 +306,7 @@ static int mod_exec(PyObject *m) {
 // clang-format off
 #define OBJECTS(X) \
     X(room_type) X(own_type) X(ref_type) X(gen_type) X(buf_type) X(template_type) X(token_type) X(blockout_type) X(work_type) X(join_type) X(states_type) X(plan_type) \
-    X(exec_type) X(front_iter_type) X(rows_type) X(memory_type) X(planned_type) X(message_type) X(graph_type) X(exceptions) X(home) X(pinned) X(pickle_dumps) X(pickle_loads) X(kw_buffer_callback) X(kw_buffers) X(int5) \
+    X(exec_type) X(front_iter_type) X(rows_type) X(memory_type) X(planned_type) X(message_type) X(graph_type) X(result_type) X(exceptions) X(home) X(pinned) X(pickle_dumps) X(pickle_loads) X(kw_buffer_callback) X(kw_buffers) X(int5) \
     X(s_append) X(s_arrow_c_array) X(restore_ref) X(restore_token) X(weak_token) X(ctx_task) X(ndarray) X(around.path) X(around.environ) \
     X(around.sys) X(around.s_path)
 // clang-format on

@@ -478,6 +478,20 @@ static PyObject *graph_living(PyObject *type, PyObject *unused SK_UNUSED) {
     return PyLong_FromUnsignedLong(st->engine && st->engine->channels ? st->engine->channels->living(st->engine) : 0);
 }
 
+/* Results of graphs are of this class, and become objects where they are arguments: see py_result_object. */
+static PyObject *graph_results(PyObject *type, PyObject *of) {
+    struct py_state *st = py_state_of((PyTypeObject *)type);
+    if (!PyType_Check(of)) return PyErr_Format(PyExc_TypeError, "results(class)");
+    Py_XSETREF(st->result_type, (PyTypeObject *)Py_NewRef(of));
+    Py_RETURN_NONE;
+}
+
+PyObject *py_result_object(PyObject *result) {
+    PyObject *o = PyObject_CallMethod(result, "_as_object", NULL);
+    Py_XDECREF(o); /* the result keeps it */
+    return o;
+}
+
 static PyObject *graph_possible(PyObject *type, PyObject *unused SK_UNUSED) {
     struct py_state *st = py_state_of((PyTypeObject *)type);
     if (py_ensure(st) < 0) return NULL;
@@ -495,6 +509,7 @@ static PyMethodDef graph_methods[] = {
     {"fail", graph_fail, METH_VARARGS, "fail(index, why): that actor cannot go on: every wait ends, and is told so."},
     {"lost", graph_lost, METH_O, "lost(seconds): actors whose process died and whose next one may begin; None: the graph is closed."},
     {"join", graph_join, METH_O, "join(seconds): whether no loop runs in it any more."},
+    {"results", graph_results, METH_O | METH_CLASS, "results(class): what executions give, which can be passed on."},
     {"possible", graph_possible, METH_NOARGS | METH_CLASS, "The engine of this process has channels."},
     {"living", graph_living, METH_NOARGS | METH_CLASS, "How many graphs of this engine have memory: for tests, in the driver."},
     {NULL, NULL, 0, NULL},

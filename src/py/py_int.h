@@ -80,7 +80,8 @@ struct py_state {
     PyTypeObject *room_type, *own_type, *states_type;
     uint32_t n_rooms; /* living: while there is none no array is looked at */
     PyTypeObject *message_type, *graph_type;
-    PyThread_type_lock turn; /* of the actor of this process; NULL: no graph's loop runs methods beside its calls */
+    PyTypeObject *result_type; /* skate.dag's class of results, whose subclasses can be arguments; NULL: nobody has compiled a graph */
+    PyThread_type_lock turn;   /* of the actor of this process; NULL: no graph's loop runs methods beside its calls */
     PyTypeObject *ref_type, *gen_type, *buf_type, *template_type, *token_type, *blockout_type, *work_type, *join_type, *plan_type,
         *exec_type, *front_iter_type, *rows_type, *memory_type, *planned_type;
     struct py_ref *free_refs;
@@ -391,6 +392,11 @@ extern PyMethodDef py_state_methods[];
 
 /* ---- py_graph.c, py_loop.c, py_message.c: compiled graphs */
 int py_graph_types(PyObject *module, struct py_state *st);
+/* A result of a compiled graph; and the ObjectRef that it becomes, borrowed from it. NULL with an exception. */
+static inline bool py_result_check(const struct py_state *st, PyObject *o) {
+    return st->result_type && Py_TYPE(o)->tp_base == st->result_type;
+}
+PyObject *py_result_object(PyObject *result);
 extern PyMethodDef py_loop_methods[];
 bool py_turn_take(struct py_state *st); /* of a method, where a graph's loop may run another one; to be let go if true */
 void py_turn_let_go(struct py_state *st);

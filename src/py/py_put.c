@@ -1,5 +1,6 @@
 /* py_put.c - values and blocks into the store. Cost: 0.15 us + engine. */
 #include "block/block.h"
+#include "engine/channels.h"
 #include "py/py_int.h"
 
 PyObject *py_put(struct py_state *st, PyObject *value) {
@@ -25,6 +26,57 @@ PyObject *py_put(struct py_state *st, PyObject *value) {
 out:
     if (SK_UNLIKELY(c.refs.cap)) py_collector_free(&c);
     return r;
+}
+
+/* promise(): an ObjectRef whose value this process gives later. */
+static PyObject *m_promise(PyObject *module, PyObject *unused SK_UNUSED) {
+    struct py_state *st = PyModule_GetState(module);
+    sk_oid id = {0};
+    PY_ERR(err);
+    if (py_ensure(st) < 0 || !py_has(st, st->engine->channels, "promised values")) return NULL;
+    sk_rc rc = st->engine->channels->promise(st->engine, &id, &err);
+    return rc == SK_OK ? py_ref_new(st, id, (sk_tid){0}) : py_raise(st, rc, &err);
+}
+
+static sk_rc keep(struct py_state *st, uint64_t id, const struct sk_payload *p, struct sk_err *err) {
+    sk_rc rc;
+    PY_DROP(st)
+    rc = st->engine->channels->keep(st->engine, (sk_oid){id}, p, err);
+    PY_TAKE(st)
+    return rc;
+}
+
+/* keep(ref, value), keep(ref, exception, name): of a promise. */
+static PyObject *m_keep(PyObject *module, PyObject *args) {
+    struct py_state *st = PyModule_GetState(module);
+    PyObject *ref, *value;
+    const char *name = NULL;
+    struct sk_payload p;
+    sk_rc rc = SK_EINVAL;
+    PY_ERR(err);
+    if (!PyArg_ParseTuple(args, "OO|s", &ref, &value, &name)) return NULL;
+    if (!py_ref_check(st, ref)) return PyErr_Format(PyExc_TypeError, "keep(ref, value)");
+    if (!py_ref_alive(st, ref)) return NULL;
+    uint64_t id = ((struct py_ref *)(void *)ref)->id;
+    if (name) {
+        PyObject *bytes = PyObject_CallFunction(st->hook_dumps_error, "Osi", value, name, 0);
+        if (!bytes) return NULL;
+        p = (struct sk_payload){.kind = PY_ERROR, .bytes = {PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes)}};
+        rc = keep(st, id, &p, &err);
+        Py_DECREF(bytes);
+    } else {
+        struct py_enc e;
+        struct py_collector c = {0};
+        if (py_encode(st, value, &e, &c) == 0 && py_enc_payload(st, &e, &c, 0, &p) == 0) {
+            py_enc_taken(&e);
+            rc = keep(st, id, &p, &err);
+            py_enc_done(st, &e);
+        }
+        if (SK_UNLIKELY(c.refs.cap)) py_collector_free(&c);
+        if (PyErr_Occurred()) return NULL;
+    }
+    if (rc != SK_OK) return py_raise(st, rc, &err);
+    Py_RETURN_NONE;
 }
 
 /* `_owner` and `_tensor_transport` are taken for Ray's sake: an object lives as long as its references, whoever put it. */
@@ -77,6 +129,8 @@ static const char put_doc[] = "put($module, value)\n--\n\n"
 
 PyMethodDef py_put_methods[] = {
     {"put", (PyCFunction)(void (*)(void))m_put, METH_FASTCALL | METH_KEYWORDS, put_doc},
+    {"promise", m_promise, METH_NOARGS, "An ObjectRef whose value this process gives later, by keep()."},
+    {"keep", m_keep, METH_VARARGS, "keep(ref, value), keep(ref, exception, name): the value of a promise."},
     {"put_block", m_put_block, METH_O, "A record batch as a block object."},
     {NULL, NULL, 0, NULL},
 };

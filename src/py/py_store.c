@@ -104,6 +104,7 @@ static PyObject *get_many(struct py_state *st, PyObject *seq, int64_t deadline_n
     }
     for (size_t i = 0; i < n; i++) {
         PyObject *o = PySequence_Fast_GET_ITEM(fast, (Py_ssize_t)i);
+        if (SK_UNLIKELY(py_result_check(st, o)) && !(o = py_result_object(o))) goto out;
         if (!py_ref_check(st, o)) {
             PyErr_Format(PyExc_TypeError, "get: %R is no ObjectRef", o);
             goto out;

@@ -113,6 +113,7 @@ static int call_encode(struct py_state *st, struct tmpl *t, struct call *k, PyOb
         PyObject *v = args[i];
         a->ref.v = 0;
         a->part = false;
+        if (SK_UNLIKELY(py_result_check(st, v)) && !(v = py_result_object(v))) return -1;
         if (py_ref_check(st, v)) {
             if (!py_ref_alive(st, v)) return -1;
             a->ref.v = ((struct py_ref *)(void *)v)->id;

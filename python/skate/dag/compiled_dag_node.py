@@ -5,15 +5,14 @@ import collections
 import logging
 import threading
 import uuid
-import weakref
 
-from skate import _skate, exceptions
-from skate.dag import task_workers
+from skate import _skate, exceptions, runtime_context
+from skate.dag import callers, task_workers
 from skate.dag.class_node import ClassMethodNode, ClassNode
 from skate.dag.compiled_crew import Crew
 from skate.dag.compiled_dag_ref import CompiledDAGFuture, CompiledDAGRef
 from skate.dag.compiled_plain import Plain
-from skate.dag.compiled_results import Results
+from skate.dag.compiled_results import WHOLE, Results
 from skate.dag.compiled_vis import visualize
 from skate.dag.constants import PARENT_CLASS_NODE_KEY
 from skate.dag.context import DAGContext
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 NO_NODE = 0xFFFFFFFF
 _CALLS = (ClassMethodNode, FunctionNode)
 MANY = 512  # results that may be kept by each reader, beyond those under way, before the writer waits for one
-_living = weakref.WeakValueDictionary()
 
 
 class _Numbers:
@@ -191,7 +189,7 @@ class CompiledDAG(Results):
         self._max_inflight_executions = max_inflight_executions or ctx.max_inflight_executions
         self._max_buffered_results = max_buffered_results or ctx.max_buffered_results
         self._overlap = ctx.overlap_gpu_communication if overlap is None else overlap
-        self._execution_index = -1
+        self._execution_index, self._submit_lock = -1, threading.Lock()
         self._tending: threading.Thread | None = None
         numbers = _Numbers(root)
         self._actors, self._returns_list = numbers.actors, isinstance(root, MultiOutputNode)
@@ -201,6 +199,7 @@ class CompiledDAG(Results):
         super().__init__([distinct.index(n) for n in nodes])
         self._take_input(numbers)
         self._start(numbers, distinct)
+        callers.living[self._id] = self
 
     def _take_input(self, numbers):
         keys = [n._key if isinstance(n, InputAttributeNode) else None for _, n in numbers.inputs]
@@ -222,7 +221,6 @@ class CompiledDAG(Results):
             buffers=min(cells + MANY, 1024),
             overlap=self._overlap,
         )
-        _living[self._id] = self
         try:
             crew = Crew(self._graph, self._actors, numbers.calls)
             if any(_skate.get([crew.begin(i) for i in range(len(self._actors))])):
@@ -246,7 +244,13 @@ class CompiledDAG(Results):
         return f"CompiledDAG({self._id})"
 
     def __reduce__(self):
-        raise ValueError("CompiledDAG cannot be pickled: a compiled graph is executed where it was compiled.")
+        owner = None
+        if _skate.in_worker():
+            owner = runtime_context.get_runtime_context()
+            if owner.get_actor_id() is None:
+                raise ValueError("a compiled graph can be passed on by the driver or the actor that compiled it, not by a task")
+            owner = owner.current_actor
+        return callers.here, (self._id, owner, len(self._place) if self._returns_list else None)
 
     def visualize(self, filename="compiled_graph", format="png", view=False, channel_details=False):
         """Draws the graph, or gives it as text.
@@ -273,6 +277,10 @@ class CompiledDAG(Results):
         return tuple(args[k] if isinstance(k, int) else kwargs[k] for k in self._keys)
 
     def _submit(self, args, kwargs):
+        with self._submit_lock:  # other processes' executions come on a thread of their own
+            return self._submit_next(args, kwargs)
+
+    def _submit_next(self, args, kwargs):
         if self._is_teardown:
             raise self._over()
         values = args if self._direct and len(args) == 1 else self._values(args, kwargs)
@@ -351,6 +359,15 @@ class CompiledDAG(Results):
         if broke is not None:
             return exceptions.RayChannelError(f"Channel closed. The loop of {self._actors[broke[0]]._cls_name} ended: {broke[2]}")
         return exceptions.RayChannelError("Channel closed.")
+
+    def _execute_for_caller(self, args, kwargs):
+        """The results of an execution that another process asks for. It waits for room where execute() says that there is none: results are read and kept meanwhile."""
+        with self._submit_lock:
+            while self._execution_index - self._max_finished_execution_index >= self._max_inflight_executions:
+                self._ask(self._max_finished_execution_index + 1, WHOLE, self._get_timeout).result()
+            index = self._submit_next(args, kwargs)
+        result = CompiledDAGFuture if self._enable_asyncio else CompiledDAGRef
+        return [result(self, index, i) for i in range(len(self._place))] if self._returns_list else [result(self, index)]
 
     # ---- its end
 

@@ -1,17 +1,25 @@
 """The results of an execution of a compiled graph: CompiledDAGRef (get), CompiledDAGFuture (await). Each is taken once."""
 
 import collections
+import sys
 import time
 
+from skate import _skate
 from skate.dag.compiled_results import Failed
 
 
-class _Result:
+def _itself(ref):
+    return ref
+
+
+class Result:
+    """What all results have: they can be passed on."""
+
     _what = "CompiledDAGRef"
 
     def __init__(self, dag, execution_index, channel_index=None):
         self._dag, self._execution_index, self._channel_index = dag, execution_index, channel_index
-        self._taken = False
+        self._taken, self._object = False, None
 
     def __str__(self):
         return f"{self._what}({self._dag.get_id()}, execution_index={self._execution_index}, channel_index={self._channel_index})"
@@ -23,14 +31,22 @@ class _Result:
         raise ValueError(f"{self._what} cannot be deep copied.")
 
     def __reduce__(self):
-        raise ValueError(f"{self._what} cannot be pickled.")
+        return _itself, (self._as_object(),)
+
+    def _as_object(self):
+        """The ObjectRef that it becomes when it is passed on: by then its value may be under way."""
+        if self._object is None:
+            if self._taken:
+                raise ValueError(f"{self} was taken already: pass on the value that get() gave, or pass it on before")
+            self._object, self._taken = self._dag._promise(self._execution_index, self._channel_index), True
+        return self._object
 
     def __del__(self):
-        if not self._taken and not self._dag.is_teardown:
+        if not self._taken and not self._dag.is_teardown and not sys.is_finalizing():
             self._dag._delete_execution_results(self._execution_index, self._channel_index)
 
 
-class CompiledDAGRef(_Result):
+class CompiledDAGRef(Result):
     """A result of compiled.execute(): skate.get(ref), once.
 
     Args:
@@ -52,6 +68,8 @@ class CompiledDAGRef(_Result):
             ValueError: It was taken already.
             Exception: What the user's method raised.
         """
+        if self._object is not None:
+            return _skate.get(self._object, timeout)
         if self._taken:
             raise ValueError("ray.get() can only be called once on a CompiledDAGRef, and it was already called.")
         dag, index = self._dag, self._execution_index
@@ -74,16 +92,19 @@ class CompiledDAGRef(_Result):
         """
         together = collections.defaultdict(list)
         for ref in refs:
-            if not isinstance(ref, CompiledDAGRef):
+            if not isinstance(ref, _skate.ObjectRef) and not hasattr(type(ref), "__skate_get__"):
                 raise ValueError(
                     "Invalid type of object refs. 'object_refs' must be a list of CompiledDAGRefs if there is any CompiledDAGRef within it."
                 )
-            if ref._channel_index is not None and not ref._taken:
+            if isinstance(ref, CompiledDAGRef) and ref._channel_index is not None and not ref._taken:
                 together[id(ref._dag), ref._execution_index].append(ref._channel_index)
         until = None if timeout is None or timeout < 0 else time.monotonic() + timeout
         values = []
         for ref in refs:
             left = timeout if until is None else max(until - time.monotonic(), 0)
+            if isinstance(ref, _skate.ObjectRef):
+                values.append(_skate.get(ref, left))
+                continue
             others = together.get((id(ref._dag), ref._execution_index), ())
             if len(others) < 2 or ref._taken:
                 values.append(ref.get(left))
@@ -97,7 +118,7 @@ class CompiledDAGRef(_Result):
     __skate_get__, __skate_get_all__ = get, get_all  # what skate.get() asks for
 
 
-class CompiledDAGFuture(_Result):
+class CompiledDAGFuture(Result):
     """A result of compiled.execute_async(): await it, once.
 
     Args:
@@ -111,6 +132,8 @@ class CompiledDAGFuture(_Result):
     def __await__(self):
         import asyncio
 
+        if self._object is not None:
+            return (yield from self._object.__await__())
         if self._taken:
             raise ValueError("CompiledDAGFuture can only be awaited upon once, and it has already been awaited upon.")
         dag = self._dag
@@ -121,3 +144,6 @@ class CompiledDAGFuture(_Result):
         if type(value) is Failed:
             raise value.error
         return value
+
+
+_skate.Graph.results(Result)

@@ -16,6 +16,7 @@ class Plain:
 
     def __init__(self, numbers, outputs):
         self._numbers, self._outputs, self._under_way = numbers, outputs, []
+        self._read = 0  # executions
 
     def write(self, values, seconds):
         """Begins an execution."""
@@ -49,6 +50,11 @@ class Plain:
         ready = _skate.wait(refs, 1, seconds if seconds >= 0 else None)[0]
         return missing[refs.index(ready[0])] if ready else None
 
+    def under_way(self, execution, output):
+        """The reference of a result that was not read; None: it was."""
+        at = execution - self._read
+        return self._under_way[at][output] if at >= 0 else None
+
     def ready(self):
         """read() need not wait."""
         return bool(self._under_way) and self._next(0) is not None
@@ -66,6 +72,7 @@ class Plain:
         refs[i] = None
         if not any(ref is not None for ref in refs):
             self._under_way.pop(0)
+            self._read += 1
         return i, value, failed
 
     def close(self):

@@ -4,13 +4,16 @@ import collections
 import threading
 import time
 
-from skate import exceptions
+from skate import _skate, exceptions
+from skate.dag.compiled_plain import Plain
 
 TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
     from typing import Any
 
-FOREVER = 1e9  # seconds
+STEP = 0.25  # seconds until the thread that reads for others looks whose time is over
+WHOLE = -1  # instead of an output: all of them
+IDLE = 0.2  # seconds until the thread that reads for others ends, if nobody asks it
 
 
 class Failed:
@@ -51,7 +54,7 @@ class Results:
         self._unwanted = set()  # executions to come of which nobody wants anything
         self._lock = threading.RLock()
         self._read_lock = threading.Lock()  # one thread reads
-        self._asked, self._answering, self._pool = [], False, None
+        self._asked, self._answering, self._reader, self._wake = [], False, None, threading.Event()
 
     def _over(self):
         """The exception for who asks for something of a graph that has ended."""
@@ -77,11 +80,26 @@ class Results:
                 finally:
                     self._read_lock.release()
             else:
-                self._ask(index, output, timeout, others).result()
+                self._wait_for(self._ask(index, output, timeout, others), timeout)
         with self._lock:
             kept = self._result_buffer[index]
             failed = [] if (output or 0) in kept else [kept[o] for o in others if type(kept.get(o)) is Failed]
         return (failed[0], False) if failed else (self._take(index, output), True)
+
+    def _wait_for(self, asked, timeout):
+        try:
+            asked.result(timeout if timeout >= 0 else None)
+        except exceptions.RayChannelTimeoutError:
+            raise
+        except TimeoutError:
+            asked.cancel()
+            raise self._late() from None
+
+    def _late(self):
+        return exceptions.RayChannelTimeoutError(
+            f"no result of execution {self._max_finished_execution_index + 1} in time (RAY_CGRAPH_get_timeout is {self._get_timeout} s): an actor of "
+            "the graph is slow, or hangs"
+        )
 
     def _read_next(self, index, timeout):
         """The value or Failed of execution `index`, the next, of a graph with one output: nothing is to be kept."""
@@ -130,10 +148,7 @@ class Results:
         try:
             return graph.read(timeout, self._place[output or 0])
         except exceptions.RayChannelTimeoutError:
-            raise exceptions.RayChannelTimeoutError(
-                f"no result of execution {self._max_finished_execution_index + 1} in time (RAY_CGRAPH_get_timeout is {self._get_timeout} s): an actor of "
-                "the graph is slow, or hangs"
-            ) from None
+            raise self._late() from None
         except exceptions.RayChannelError:
             raise self._over() from None
 
@@ -199,12 +214,12 @@ class Results:
             self._asked.append(asked)
             self._answer()
             if self._asked and not self._answering:
-                if self._pool is None:
-                    from concurrent.futures import ThreadPoolExecutor
-
-                    self._pool = ThreadPoolExecutor(1, "skate-graph")
                 self._answering = True
-                self._pool.submit(self._read_for_others)
+                if self._reader is None:
+                    self._reader = threading.Thread(target=self._read_for_others, daemon=True, name="skate-graph-results")
+                    self._reader.start()
+                else:
+                    self._wake.set()
         return asked.future
 
     def _answer(self, error=None):
@@ -223,7 +238,45 @@ class Results:
                 a.future.set_exception(error)
         self._asked = rest
 
+    def _promise(self, index, output):
+        """An ObjectRef that has the value of an output, which nobody has taken, when it is there."""
+        if isinstance(self._graph, Plain):  # its results are objects
+            ref = self._graph.under_way(index, self._place[output or 0])
+            if ref is not None:
+                self._delete_execution_results(index, output)
+                return ref
+            value = self._get(index, output, -1)[0]
+            if type(value) is Failed:
+                raise value.error
+            return _skate.put(value)
+        ref = _skate.promise()
+        self._ask(index, output, -1).add_done_callback(lambda asked: self._keep(ref, asked, index, output))
+        return ref
+
+    def _keep(self, ref, asked, index, output):
+        try:
+            value = Failed(asked.exception()) if asked.exception() else self._take(index, output)
+            if type(value) is not Failed:
+                return _skate.keep(ref, value)
+            error = value.error
+        except Exception as e:  # there is no room for it
+            error = e
+        try:
+            _skate.keep(ref, error, "compiled graph")
+        except exceptions.RaySystemError:
+            pass  # the engine was shut down meanwhile
+
     def _read_for_others(self):
+        while True:
+            self._wake.clear()
+            self._read_all_asked()
+            if not self._wake.wait(IDLE):
+                with self._lock:
+                    if not self._answering:
+                        self._reader = None
+                        return
+
+    def _read_all_asked(self):
         while True:
             with self._read_lock:
                 with self._lock:
@@ -235,7 +288,7 @@ class Results:
                     times = [a.until for a in self._asked if a.until is not None]
                 try:
                     self._room()
-                    timeout = max(min(times) - time.monotonic(), 0) if times else FOREVER
+                    timeout = max(min([STEP, *(t - time.monotonic() for t in times)]), 0)
                     self._note(*self._read_one(timeout, first.output))
                 except Exception as e:
                     with self._lock:
@@ -245,5 +298,3 @@ class Results:
         with self._lock:
             self._result_buffer.clear()
             self._answer(self._over())
-        if self._pool is not None:
-            self._pool.shutdown(wait=False)

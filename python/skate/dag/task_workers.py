@@ -2,7 +2,7 @@
 
 import math
 
-from skate import actor, api, options
+from skate import _job, actor, api, options
 
 _FITS = options.TASK.keys() & options.ACTOR.keys() - {"name", "object_store_memory"}
 _AMOUNTS = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
@@ -37,6 +37,7 @@ def hire(nodes):
     kinds: list = []
     for node in nodes:
         given = {k: v for k, v in node._remote_function._options.items() if k in _FITS and v is not None}
+        given["max_retries"] = _retries(node._remote_function._options)
         for known, members in kinds:
             if known == given:
                 members.append(node)
@@ -46,9 +47,16 @@ def hire(nodes):
     hired = {}
     for given, members in kinds:
         n = min(len(members), _room(given))
-        workers = [_WorkerClass.options(**given).remote() for _ in range(n)]
+        retries = given.pop("max_retries")
+        workers = [_WorkerClass.options(**given, max_restarts=retries, max_task_retries=retries).remote() for _ in range(n)]
         hired.update({id(node): workers[k * n // len(members)] for k, node in enumerate(members)})
     return hired
+
+
+def _retries(given):
+    """How many deaths of its process a task outlives: an execution that was under way is run again by the next one (compiled_crew.py)."""
+    retries = given.get("max_retries")
+    return _job.facts()["max_retries"] if retries is None else retries
 
 
 def _room(given):

@@ -90,6 +90,7 @@ static void free_all(struct sk_local *l) {
     struct sk_store_stats st = {0};
     bool in_graphs = sk_lgraphs_end(l, "the engine is shut down"); /* workers are gone: this process's own messages */
     sk_lgraphs_free(l);
+    sk_promises_free(l);
     if (l->store) {
         sk_store_get_stats(l->store, &st);
         sk_store_destroy(l->store);
@@ -187,6 +188,7 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     sk_list_init(&l->groups.all);
     sk_list_init(&l->watches);
     sk_list_init(&l->graphs.all);
+    sk_list_init(&l->promises);
     if (conf->graphs) l->graphs.hooks = *conf->graphs;
     l->on = &sk_loop_events;
     sk_space_init(l);

@@ -435,8 +435,7 @@ void sk_client_unwanted(struct sk_client *c, const struct sk_val *v) {
     c_release(&c->base, (sk_oid){id});
 }
 
-static sk_rc c_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out, struct sk_err *err) {
-    struct sk_client *c = C(e);
+sk_rc sk_client_send_value(struct sk_client *c, uint32_t type, const struct sk_payload *p, sk_oid *oid, struct sk_err *err) {
     struct sk_val v;
     const void *bytes;
     SK_TRY(sk_client_value(c, p, &v, &bytes, err));
@@ -444,10 +443,10 @@ static sk_rc c_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out,
     uint8_t stack[SK_INLINE_MAX + 512], *b = cap <= sizeof stack ? stack : sk_alloc(SK_TAG_ENGINE, cap);
     if (!b) return SK_ERR(err, SK_ENOMEM, "no memory for a message");
     pthread_mutex_lock(&c->mu);
-    uint64_t id = ++c->next_id;
+    if (!oid->v) oid->v = ++c->next_id;
     struct sk_wr w = sk_wr_init(b, cap);
-    sk_wr_u32(&w, SK_M_PUT);
-    sk_wr_u64(&w, id);
+    sk_wr_u32(&w, type);
+    sk_wr_u64(&w, oid->v);
     sk_wr_val(&w, &v, bytes);
     sk_wr_u32(&w, p->n_contains);
     sk_wr_align(&w, 8);
@@ -455,7 +454,13 @@ static sk_rc c_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out,
     sk_client_send(c, b, w.n, false);
     pthread_mutex_unlock(&c->mu);
     if (b != stack) sk_free(b);
-    *out = (sk_oid){id};
+    return SK_OK;
+}
+
+static sk_rc c_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out, struct sk_err *err) {
+    sk_oid oid = {0};
+    SK_TRY(sk_client_send_value(C(e), SK_M_PUT, p, &oid, err));
+    *out = oid;
     return SK_OK;
 }
 

@@ -61,10 +61,32 @@ static uint32_t c_graphs_living(struct sk_engine *e) {
     return 0;
 }
 
+static sk_rc c_promise(struct sk_engine *e, sk_oid *out, struct sk_err *err) {
+    struct sk_client *c = client_of(e);
+    struct {
+        uint32_t type, pad;
+        uint64_t oid;
+    } m = {SK_M_PROMISE, 0, 0};
+    (void)err;
+    pthread_mutex_lock(&c->mu);
+    m.oid = ++c->next_id;
+    sk_client_send(c, &m, sizeof m, false);
+    pthread_mutex_unlock(&c->mu);
+    *out = (sk_oid){m.oid};
+    return SK_OK;
+}
+
+static sk_rc c_keep(struct sk_engine *e, sk_oid o, const struct sk_payload *p, struct sk_err *err) {
+    SK_DCHECK(o.v);
+    return sk_client_send_value(client_of(e), SK_M_KEEP, p, &o, err);
+}
+
 const struct sk_channels_ops sk_client_channels = {.memory = c_memory,
                                                    .attend = c_attend,
                                                    .open = c_graph_open,
                                                    .alloc = c_graph_alloc,
                                                    .free = c_graph_free,
                                                    .close = c_graph_close,
-                                                   .living = c_graphs_living};
+                                                   .living = c_graphs_living,
+                                                   .promise = c_promise,
+                                                   .keep = c_keep};

@@ -190,6 +190,7 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
     graphs_lost(&q, a); /* before its calls fail: who hears of those finds the graph closed */
     if (a) actor_lost(&q, a);
     sk_lgraphs_proc_dead(l, w->proc, why);
+    sk_promises_proc_dead(l, w->proc, why);
     bool existed = !w->refused, bad_start = sk_verdict_bad_start(&q.died, l->pool.n_live);
     SK_DCHECK(sk_list_empty(&w->sent) && sk_list_empty(&w->reqs) && sk_list_empty(&w->watches));
     sk_lmem_gone(w);

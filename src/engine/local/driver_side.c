@@ -289,13 +289,55 @@ static uint32_t l_graphs_living(struct sk_engine *e) {
     return n;
 }
 
+static sk_rc l_promise(struct sk_engine *e, sk_oid *out, struct sk_err *err) {
+    struct sk_local *l = sk_local_of(e);
+    sk_driver_lock(e);
+    sk_rc rc = l->closing ? sk_driver_closed(err) : sk_promise_new(l, SK_PROC_DRIVER, l->next_id + 1, err);
+    if (rc == SK_OK) *out = (sk_oid){++l->next_id};
+    sk_driver_unlock(e);
+    return rc;
+}
+
+static sk_rc l_keep(struct sk_engine *e, sk_oid o, const struct sk_payload *p, struct sk_err *err) {
+    struct sk_local *l = sk_local_of(e);
+    struct sk_buf big = {0}, *buf = p->buf;
+    size_t len = buf ? p->buf_len : p->bytes.n;
+    struct sk_val v = {.kind = p->kind, .where = SK_V_INLINE, .len = len};
+    SK_ASSERT(!p->keep);
+    if (!buf && len > SK_INLINE_MAX) {
+        SK_TRY(sk_driver_buf_alloc(e, len, &big, err));
+        memcpy(big.data, p->bytes.p, len);
+        buf = &big;
+    }
+    sk_driver_lock(e);
+    sk_rc rc = l->closing ? sk_driver_closed(err) : SK_OK;
+    if (buf) {
+        size_t al = (size_t)SK_ALIGN(SK_MAX(len, 1), SK_STORE_ALIGN), have = (size_t)SK_ALIGN(SK_MAX(buf->len, 1), SK_STORE_ALIGN);
+        v.where = SK_V_STORE, v.off = buf->token, v.len = SK_MAX(len, 1);
+        if (rc == SK_OK && have > al) SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, buf->token + al, have - al, NULL));
+        buf->data = NULL;
+    }
+    if (rc == SK_OK &&
+        !sk_promise_keep(l, SK_PROC_DRIVER, o.v, &v, p->bytes.p, (struct sk_ids){(const uint64_t *)p->contains, p->n_contains}))
+        rc = SK_ERR(err, SK_ENOENT, "this value was given before");
+    if (rc == SK_ENOENT && buf) SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, v.off, SK_ALIGN(v.len, SK_STORE_ALIGN), NULL));
+    if (rc == SK_OK) {
+        sk_obj_drain(l);
+        sk_bell_ring(&l->ctl->bell[0]); /* who waits for it may be driving, asleep */
+    }
+    sk_driver_unlock(e);
+    return rc;
+}
+
 const struct sk_channels_ops sk_driver_channels = {.memory = l_memory,
                                                    .attend = l_attend,
                                                    .open = l_graph_open,
                                                    .alloc = l_graph_alloc,
                                                    .free = l_graph_free,
                                                    .close = l_graph_close,
-                                                   .living = l_graphs_living};
+                                                   .living = l_graphs_living,
+                                                   .promise = l_promise,
+                                                   .keep = l_keep};
 
 static sk_rc l_preload(struct sk_engine *e, struct sk_bytes note, struct sk_err *err) {
     struct sk_local *l = sk_local_of(e);

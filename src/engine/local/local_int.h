@@ -7,7 +7,7 @@
  *     submit    group    actor                                                   what is asked for
  *     pool    request    launch    memory    yield    space    recover           processes, waiting, room, what is lost
  *     task    stream    state    send                                            a task's life, its yields, its way
- *     part    extent    object    stored    moves    functions    peer    wire   values, memory of graphs, one worker, bytes */
+ *     part    extent    promise    object    stored    moves    functions    peer    wire   values, memory of graphs, one worker, bytes */
 #ifndef SK_LOCAL_INT_H
 #define SK_LOCAL_INT_H
 
@@ -31,6 +31,7 @@
 #include "engine/local/part.h"
 #include "engine/local/peer.h"
 #include "engine/local/pool.h"
+#include "engine/local/promise.h"
 #include "engine/local/recover.h"
 #include "engine/local/request.h"
 #include "engine/local/send.h"
@@ -84,6 +85,7 @@ struct sk_local {
     struct sk_space space;
     struct sk_moves moves;
     struct sk_lgraphs graphs; /* extent */
+    struct sk_list promises;
     struct sk_lmem mem;
     struct sk_history past; /* state */
 

@@ -173,6 +173,21 @@ static void on_PUT(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     sk_obj_set(l, id, w->proc, &v, b, in);
 }
 
+static void on_PROMISE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    uint64_t id = sk_rd_u64(r);
+    if (r->bad || !sk_peer_fresh_ids(l, w, id) || sk_promise_new(l, w->proc, id, NULL) == SK_OK) return;
+    w->unheard = true;
+    sk_peer_kill(l, w, "there is no memory left to record what it promised");
+}
+
+static void on_KEEP(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    uint64_t id = sk_rd_u64(r);
+    struct sk_val v;
+    struct sk_ids in;
+    const void *b = sk_rd_val_ids(r, &v, &in);
+    if (!r->bad && !sk_promise_keep(l, w->proc, id, &v, b, in)) sk_peer_kill(l, w, "it sent a message that makes no sense");
+}
+
 /* A submission of a worker that could not be accepted still has return objects (or a stream), which hold the reason. */
 static void submit_failed(struct sk_local *l, uint32_t proc, uint64_t base, struct sk_bytes spec, const struct sk_err *err) {
     struct sk_spec s;

@@ -89,6 +89,8 @@ static inline void *sk_slot_up(struct sk_slot *s) { return (uint8_t *)(s + 1) + 
     X(SUBMIT)     /* base id, req or 0, most pending calls, spec */                   \
     X(ACTOR)      /* base id, req or 0, options, spec of the constructor */           \
     X(PUT)        /* oid, value */                                                    \
+    X(PROMISE)    /* oid */                                                           \
+    X(KEEP)       /* oid, value: of a promise */                                      \
     X(REF)        /* oid, n (negative: release) */                                    \
     X(GET)        /* req, n, oids */                                                  \
     X(WAIT)       /* req, want, n, oids */                                            \

@@ -97,6 +97,8 @@ bool sk_client_read(struct sk_client *c, bool in_wait, struct sk_msg **task); /*
 void sk_client_sleep(struct sk_client *c, uint32_t seen, int64_t spin_ns, int64_t deadline); /* locked; not while it sleeps */
 sk_rc sk_client_value(struct sk_client *c, const struct sk_payload *p, struct sk_val *v, const void **bytes,
                       struct sk_err *err); /* store or inline */
+/* client.c: a message with a value, of an object of that number; 0: a new one, which *oid is. */
+sk_rc sk_client_send_value(struct sk_client *c, uint32_t type, const struct sk_payload *p, sk_oid *oid, struct sk_err *err) SK_MUST_USE;
 void sk_client_unwanted(struct sk_client *c,
                         const struct sk_val *v);            /* a kept value that nobody gets: sealed all the same, its writer reads it */
 void sk_client_unkeep(struct sk_client *c, const void *of); /* locked: the pins of this task's kept values are made */

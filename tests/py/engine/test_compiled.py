@@ -188,6 +188,48 @@ def test_threads_wait_for_one_graph(ray, compile_):
     assert [f.result() for f in bad] == [("failed", repr(KeyError(i))) if i % 2 else i for i in range(40)]
 
 
+def test_results_are_passed_on(ray, compile_, tmp_path):
+    a, b = Actor.remote(), Actor.remote()
+
+    @ray.remote
+    def add(x, others=()):
+        return x + sum(ray.get(list(others)))
+
+    with InputNode() as x:
+        compiled = compile_(MultiOutputNode([a.echo.bind(x), b.fail.bind(x)]))
+    for _ in range(3):
+        one, two = compiled.execute(2)
+        (three, four), (_, bad) = compiled.execute(4), compiled.execute(5)
+        total = add.remote(one, [two, four])  # as an argument, and inside one: a reference
+        chained = b.inc.remote(three)
+        assert ray.get(total) == 8
+        assert ray.get([total, one, three]) == [8, 2, 4] == ray.get([total, one, three])  # an object may be got many times
+        ready, rest = ray.wait([chained, three, bad], num_returns=3, timeout=20)
+        assert ready == [chained, three, bad] and not rest
+        for what in (lambda bad=bad: bad, lambda bad=bad: add.remote(bad), lambda bad=bad: add.remote(1, [bad])):
+            with pytest.raises(KeyError):
+                ray.get(what())
+    (big,) = compiled.execute(np.arange(1 << 18))[:1]
+    assert ray.get(add.remote(big)).sum() == sum(range(1 << 18))
+    taken = compiled.execute(2)[0]
+    ray.get(taken)
+    with pytest.raises(ValueError, match="taken already"):
+        add.remote(taken)
+    with InputNode() as x:
+        compiled = compile_(a.wait_for.bind(x))
+    if _skate.engine() == "local":  # submitted before its argument is there
+        ref = compiled.execute(str(tmp_path / "go"))
+        later = add.remote(ref)
+        assert ray.wait([later, ref], timeout=0) == ([], [later, ref])
+        (tmp_path / "go").touch()
+        assert ray.get(later) == 1
+        ref = compiled.execute(str(tmp_path / "never"))
+        object_ = ray.put([ref])
+        compiled.teardown(kill_actors=True)
+        with pytest.raises(exceptions.RayError):
+            ray.get(ray.get(object_)[0], timeout=20)
+
+
 def test_in_an_event_loop(ray, compile_):
     a, b = Actor.remote(), Actor.remote()
     with InputNode() as x:
@@ -206,6 +248,12 @@ def test_in_an_event_loop(ray, compile_):
         return await asyncio.gather(*[one(i) for i in range(8)])
 
     assert asyncio.run(all()) == list(range(8))
+
+    async def passed_on():
+        good, _ = await compiled.execute_async(2)
+        return await a.inc.remote(good), await good
+
+    assert asyncio.run(passed_on()) == (2, 2)
     with pytest.raises(ValueError, match="execute_async"):
         compiled.execute(1)
 
@@ -342,9 +390,13 @@ def test_tasks(ray, compile_):
     assert "raise KeyError(a)" in str(e.value) and "add" in str(e.value)
     assert ray.get(compiled.execute(0, 1))[0][0] == 1 + 2 * far
     if _skate.engine() == "local":
-        os.kill(pids.pop(), 9)
+        os.kill(pids.pop(), 9)  # the next process of the worker goes on
+        assert ray.get(compiled.execute(2, 1))[0][0] == 5 + 2 * far
+        with InputNode() as x:
+            once = compile_(add.options(max_retries=0).bind(x[0], x[1]))
+        os.kill(ray.get(once.execute(1, 2))[1], 9)
         with pytest.raises(exceptions.WorkerCrashedError, match="tasks died"):
-            ray.get(compiled.execute(1, 1))
+            ray.get(once.execute(1, 2))
     compiled.teardown()
     with InputNode() as x:
         many = [scale.bind(x) for _ in range(40)]
@@ -383,3 +435,82 @@ def test_drawn_as_text(ray, compile_, capsys):
         compiled = compile_(MultiOutputNode([p, q]))
     text = compiled.visualize(format="ascii")
     assert '2 [label="Task 2  ClassMethodOutputNode[0]"]' in text and "1 ---> 3" in text and text in capsys.readouterr().out
+
+
+@skate.remote
+class Caller:
+    def __init__(self, compiled):
+        self.compiled = compiled
+
+    def many(self, name, n):
+        refs = [self.compiled.execute((name, i)) for i in range(n)]
+        return skate.get(refs)
+
+    def bad(self):
+        with pytest.raises(KeyError):
+            skate.get(self.compiled.execute(None))
+        with pytest.raises(ValueError, match="must be called with"):
+            skate.get(self.compiled.execute(1, 2))
+        with pytest.raises(ValueError, match="teardown"):
+            self.compiled.teardown()
+        return skate.get(Actor.remote().echo.remote(self.compiled.execute((1, 2))))
+
+
+@skate.remote
+class AsyncCaller:
+    async def awaited(self, compiled, name):
+        return await compiled.execute(name)
+
+
+@skate.remote
+class Numbered:
+    def __init__(self):
+        self.n = 0
+
+    def next(self, x):
+        if x is None:
+            raise KeyError(x)
+        self.n += 1
+        return (*x, self.n)
+
+
+@skate.remote
+class Owner:
+    def __init__(self):
+        with InputNode() as x:
+            self.compiled = Numbered.remote().next.bind(x).experimental_compile()
+
+    def graph(self):
+        return self.compiled
+
+    def own(self):
+        return skate.get(self.compiled.execute(("own", 0)))
+
+
+@pytest.mark.parametrize("owned_by", ["driver", "actor"])
+def test_executed_from_several_processes(ray, compile_, owned_by):
+    if _skate.engine() == "inline":
+        pytest.skip("all is one process")
+    numbered = Numbered.remote()
+    if owned_by == "driver":
+        with InputNode() as x:
+            compiled = compile_(numbered.next.bind(x), _max_inflight_executions=3)
+    else:
+        owner = Owner.remote()
+        compiled = ray.get(owner.graph.remote())
+    callers = [Caller.remote(compiled) for _ in range(2)]
+    asked = [c.many.remote(k, 8) for k, c in enumerate(callers)]
+    mine = [ray.get(compiled.execute(("driver", i))) for i in range(8)]
+    results = [*ray.get(asked), mine]
+    for name, got in zip((0, 1, "driver"), results, strict=True):
+        assert [r[:2] for r in got] == [(name, i) for i in range(8)]  # each caller has its own
+        assert [r[2] for r in got] == sorted(r[2] for r in got)  # in its order
+    assert sorted(r[2] for got in results for r in got) == list(range(1, 25))
+    assert ray.get(callers[0].bad.remote()) == (1, 2, 25)
+    assert ray.get(AsyncCaller.remote().awaited.remote(compiled, ("a",))) == ("a", 26)
+    if owned_by == "actor":
+        assert ray.get(owner.own.remote()) == ("own", 0, 27)
+    else:
+        compiled.teardown()
+        with pytest.raises(exceptions.RayChannelError):
+            ray.get(callers[1].many.remote(0, 1))

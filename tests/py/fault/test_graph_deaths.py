@@ -58,6 +58,9 @@ class Owner:
     def call(self, x):
         return skate.get(self.compiled.execute(x))
 
+    def promised(self, x):
+        return [self.compiled.execute(x)]
+
     def handles(self):
         return self.actors
 
@@ -71,6 +74,26 @@ def ray():
     skate.init(num_cpus=4, object_store_memory=128 << 20, _system_config={"preload": "numpy,pytest"})
     yield skate
     skate.shutdown()
+
+
+def test_who_promised_a_result_dies(ray):
+    owner = Owner.remote()
+    a, b = ray.get(owner.handles.remote())
+    assert ray.get(ray.get(owner.promised.remote(7))) == [7]
+    big = ray.get(ray.get(owner.promised.remote(np.arange(1 << 18)))[0])
+    pid = ray.get(a.pid.remote())
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        (ref,) = ray.get(owner.promised.remote(8))
+        later = b.echo.remote(ref)
+        assert ray.wait([ref, later], timeout=0)[0] == []
+        os.kill(ray.get(owner.pid.remote()), signal.SIGKILL)
+        for r in (ref, later):
+            with pytest.raises(exceptions.RayError, match="would have given this value died"):
+                ray.get(r, timeout=20)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert int(big.sum()) == sum(range(1 << 18))
 
 
 def chain(actors, method="echo", **kw):

@@ -1,0 +1,193 @@
+"""A compiled graph that is executed from other processes than the one that compiled it, its owner. What a caller passes goes to the owner, in the order of arrival, who executes; results are
+objects, which go back to whoever called.
+
+An owner that is an actor is called like any actor. The driver cannot be: there a small named actor, the *desk*, keeps calls until a thread of the driver takes them (as of Datasets in workers)."""
+
+import asyncio
+import collections
+import itertools
+import threading
+import time
+import weakref
+
+from skate import _job, _skate, actor, exceptions
+from skate.dag.compiled_dag_ref import Result
+
+NAME, SPACE = "graphs", _job.SERVED + __name__
+living = weakref.WeakValueDictionary()  # the graphs of this process, by their names
+
+
+class Desk:
+    """Calls on their way to the driver, and answers on their way back."""
+
+    def __init__(self):
+        self._calls, self._some, self._answers, self._number = collections.deque(), asyncio.Event(), {}, itertools.count()
+
+    async def call(self, graph, given):
+        """A caller's. given: [reference of (args, kwargs)]. Returns the references of the results."""
+        number = next(self._number)
+        self._answers[number] = asyncio.get_running_loop().create_future()
+        self._calls.append((number, graph, given))
+        self._some.set()
+        return await self._answers[number]
+
+    async def work(self):
+        """The driver's: calls that came since."""
+        await self._some.wait()
+        self._some.clear()
+        calls = list(self._calls)
+        self._calls.clear()
+        return calls
+
+    async def answer(self, number, results, error):
+        """The driver's."""
+        answer = self._answers.pop(number)
+        if error is None:
+            answer.set_result(results)
+        else:
+            answer.set_exception(error)
+
+
+def serve():
+    """In the driver, on the engine's thread: there is a desk."""
+    try:
+        desk = actor.get_actor(NAME, SPACE)
+    except ValueError:
+        return  # it has ended already
+    threading.Thread(target=_serve, args=(desk,), name="skate-graph-calls", daemon=True).start()
+
+
+def _serve(desk):
+    try:
+        while True:
+            for number, graph, given in _skate.get(desk.work.remote()):
+                try:
+                    desk.answer.remote(number, call(None, graph, given), None)
+                except Exception as e:
+                    desk.answer.remote(number, None, e)
+    except exceptions.RayError:
+        if _skate.is_initialized():
+            raise
+
+
+def call(_, graph, given):
+    """In the owner: executes. Returns references of the results."""
+    compiled = living.get(graph)
+    if compiled is None:
+        raise exceptions.RayChannelError(f"the compiled graph {graph} is gone: its owner tore it down, or let go of it")
+    args, kwargs = _skate.get(given[0])
+    results = compiled._execute_for_caller(args, kwargs)
+    return [r._as_object() for r in results]
+
+
+def here(graph, owner, outputs):
+    """What a pickled CompiledDAG becomes: itself where it was compiled, elsewhere a Caller."""
+    return living.get(graph) or Caller(graph, owner, outputs)
+
+
+class Caller:
+    """A compiled graph of another process.
+
+    Args:
+        graph: Its name.
+        owner: The handle of the actor that compiled it; None: the driver did.
+        outputs: How many it has; None: one, which is no list.
+    """
+
+    def __init__(self, graph, owner, outputs):
+        self._id, self._owner, self._outputs, self._desk = graph, owner, outputs, None
+
+    def __reduce__(self):
+        return here, (self._id, self._owner, self._outputs)
+
+    def __str__(self):
+        return f"CompiledDAG({self._id})"
+
+    def get_id(self):
+        """Its name."""
+        return self._id
+
+    def execute(self, *args, **kwargs):
+        """Begins an execution, after those that reached the owner before it.
+
+        Args:
+            args: What the InputNode stands for; input[0], input[1].
+            kwargs: input.name.
+
+        Returns:
+            A reference for skate.get(), which can be awaited, too; of a graph that ends with MultiOutputNode a list of them. What CompiledDAG.execute() raises, getting one raises.
+        """
+        given = [_skate.put((args, kwargs))]
+        if self._owner is not None:
+            called = self._owner.__ray_call__.remote(call, self._id, given)
+        else:
+            called = self._at_desk().call.remote(self._id, given)
+        if self._outputs is None:
+            return CalledRef(self, called, 0)
+        return [CalledRef(self, called, i) for i in range(self._outputs)]
+
+    async def execute_async(self, *args, **kwargs):
+        """The same."""
+        return self.execute(*args, **kwargs)
+
+    def _at_desk(self):
+        if self._desk is None:
+            given = {
+                "num_cpus": 0,
+                "max_concurrency": 1000,
+                "name": NAME,
+                "namespace": SPACE,
+                "lifetime": "detached",
+                "get_if_exists": True,
+            }
+            self._desk = actor.ActorClass(Desk, {}).options(**given, scheduling_strategy="DEFAULT").remote()
+        return self._desk
+
+    def teardown(self, kill_actors=False):
+        """ValueError: only the owner may."""
+        raise ValueError("teardown() of a compiled graph is for the process that compiled it")
+
+
+class CalledRef(Result):
+    """A result of Caller.execute().
+
+    Args:
+        dag: The Caller.
+        called: The ObjectRef of the list of results.
+        index: Which of them.
+    """
+
+    _what = "CalledRef"
+
+    def __init__(self, dag, called, index):
+        super().__init__(dag, None, index)
+        self._called, self._taken = called, True
+
+    def _as_object(self):
+        if self._object is None:
+            self._object = _skate.get(self._called)[self._channel_index]
+        return self._object
+
+    def get(self, timeout=None):
+        """The value.
+
+        Args:
+            timeout: Seconds; None: as long as it takes.
+        """
+        until = None if timeout is None else time.monotonic() + timeout
+        if self._object is None:
+            self._object = _skate.get(self._called, timeout)[self._channel_index]
+        return _skate.get(self._object, None if until is None else max(until - time.monotonic(), 0))
+
+    @staticmethod
+    def get_all(refs, timeout=None):
+        """The values of several: a list of these and of ObjectRefs."""
+        objects = [ref._as_object() if isinstance(ref, Result) else ref for ref in refs]
+        return _skate.get(objects, timeout)
+
+    __skate_get__, __skate_get_all__ = get, get_all
+
+    def __await__(self):
+        if self._object is None:
+            self._object = (yield from self._called.__await__())[self._channel_index]
+        return (yield from self._object.__await__())
