@@ -20,13 +20,6 @@ static struct sk_arg block_arg(const struct sk_exec *x, const struct sk_blk *b) 
     return (struct sk_arg){.ref = {b->ref.oid}, .part = true, .offset = b->ref.row0, .length = b->ref.bytes};
 }
 
-/* In how many values the packs of a task should be. */
-static uint32_t values_of(const struct sk_step *x, const struct sk_sstage *s) {
-    if (!s->packs) return 1;
-    struct sk_shuffle_way way = sk_view_way(x, s->merge ? &x->s[s->inputs[0]] : s);
-    return SK_MAX(s->merge ? way.merged : way.values, 1u);
-}
-
 static void write_exec(struct sk_wr *w, const struct sk_exec *x, const struct sk_stask *t) {
     const struct sk_sstage *s = &x->step->s[t->stage];
     sk_wr_u64(w, t->seq);
@@ -56,7 +49,7 @@ static void write_exec(struct sk_wr *w, const struct sk_exec *x, const struct sk
         sk_wr_u32(w, p ? 0 : s->exchange->n);
         sk_wr_u32(w, t->shared);
     }
-    sk_wr_u32(w, values_of(x->step, s));
+    sk_wr_u32(w, SK_MAX(t->values, 1u));
 }
 
 /* The argument that says what this task is; *temp gets a reference to give back after submit when it had to be put. */

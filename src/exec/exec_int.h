@@ -128,7 +128,11 @@ struct sk_exchange {    /* of a stage that begins with one: what waits for its r
     uint32_t *order, *at;     /* [packs.n] packs by their first partition; [n + 1] where those of each begin */
     uint64_t sliced, reading; /* bytes of parts that running reduces have: of packs in memory; read from disk for them, and reserved */
     uint64_t working;         /* bytes of tables of running reduces: reserved */
-    struct sk_shuffle_way way; /* what the strategy said last */
+    struct sk_exchange_asked {
+        struct sk_shuffle_sizes z;
+        struct sk_shuffle_way way;
+    } *asked;                  /* [n_inputs] what the strategy was asked last of the maps of an input, and what it said */
+    struct sk_shuffle_way way; /* what it said last of any, for statistics */
     uint64_t disk_bytes, taken,
         taken_disk;                 /* for statistics: of packs on disk when reduces began; of parts that reduces took; of them from disk */
     SK_VEC(struct sk_pack *) packs; /* in the order (side, arrival) once the input has ended; NULL: dropped */
@@ -170,6 +174,7 @@ struct sk_stask { /* from launch until its last block was passed on and the engi
     bool over, cancelled, unknown; /* over: done in the engine */
     uint8_t phase;                 /* enum sk_exec_phase */
     uint32_t last, shared;         /* of an exchange: behind its last partition; 1 + the input that reduces share */
+    uint32_t values;               /* that its packs should be in, of a map or a merge of an exchange: noted when it is launched; else 0 */
     uint64_t read, work;           /* bytes of parts that are read from disk for it, of its tables: reserved */
 };
 
@@ -202,8 +207,9 @@ struct sk_sstage {
     bool ordered;        /* its blocks leave in order */
     bool feeder, ramped; /* feeder: its blocks reach the consumer with no task between; ramped: a LIMIT is downstream */
     int64_t cpu_e4, gpu_e4, cap_rows, limit, batch_rows;
-    bool writes; /* its tasks have effects outside */
-    bool packs;  /* its blocks are packs */
+    bool writes;   /* its tasks have effects outside */
+    bool packs;    /* its blocks are packs */
+    bool shuffles; /* they are, or it takes them */
     uint32_t pool_min, pool_max, max_in_flight, max_tasks;
     /* input */
     struct sk_bundle *ready, *ready_last; /* the first one is never a place */
@@ -276,10 +282,8 @@ struct sk_step_conf {
     int64_t node_cpu_e4, node_gpu_e4; /* the most that one node has; 0: not known */
     bool moves;                       /* SPILLED and RESTORED will come; without them no block need be found by its id */
     const struct sk_policy *policy;
-    const struct sk_shuffle_ops *shuffle;
-    uint32_t
-        merge_packs; /* 0: as shuffle says. Else all packs are merged, so many a task (simulated clusters, whose merges are on nodes) */
-    bool no_parts;   /* the engine gives tasks whole values only */
+    const struct sk_shuffle_ops *shuffle; /* NULL: a map's packs are in one value, and none are merged */
+    bool no_parts;                        /* the engine gives tasks whole values only */
 };
 
 struct sk_step {
@@ -379,6 +383,7 @@ uint64_t sk_zip_lead(const struct sk_sstage *s, uint32_t side);                /
 bool sk_pack_note_ok(struct sk_bytes note); /* whole, and within its bounds */
 sk_rc sk_packs_take_in(struct sk_step *x, struct sk_sstage *s, uint32_t side, struct sk_blk *b, struct sk_err *err);
 sk_rc sk_packs_input_ended(struct sk_step *x, struct sk_sstage *s, struct sk_err *err);
+uint32_t sk_packs_values(struct sk_step *x, const struct sk_sstage *s); /* that the packs of a task of s, a map or a merge, should be in */
 sk_rc sk_packs_drop(struct sk_step *x, struct sk_sstage *s, struct sk_err *err); /* nobody wants them: what no task has is given back */
 
 /* exchange.c: packs that wait for their reduces */
@@ -405,8 +410,8 @@ void sk_view_init(struct sk_step *x);                          /* what is fixed 
 void sk_view_look(struct sk_step *x, struct sk_sched_view *v); /* as it is now; valid until the state changes */
 /* What counts as in memory: not what waits in exchanges and may go to disk, but the parts of it that tasks have. */
 uint64_t sk_view_used(const struct sk_step *x);
-/* What the strategy says of the exchange that the packs of s go to. */
-struct sk_shuffle_way sk_view_way(const struct sk_step *x, const struct sk_sstage *s);
+/* Of exchange r, as the strategy is told of them: sizes of the packs of s, one of its maps, and of all. */
+struct sk_shuffle_sizes sk_view_sizes(const struct sk_step *x, const struct sk_sstage *r, const struct sk_sstage *s);
 bool sk_view_in_turn(struct sk_step *x, uint32_t si); /* no earlier input of a union, nor one that it is ahead of, comes first */
 static inline bool sk_stage_runs(const struct sk_sstage *s) { return s->kind == SK_STAGE_TASKS || s->kind == SK_STAGE_ACTORS; }
 static inline enum sk_wait sk_stage_wait(const struct sk_sstage *s) { return sk_wait_of[s->stop]; } /* as the last look at it said */

@@ -57,12 +57,48 @@ static sk_rc drop_samples(struct sk_step *x, const struct sk_blkq *q, struct sk_
     return SK_OK;
 }
 
+static bool same_sizes(const struct sk_shuffle_sizes *a, const struct sk_shuffle_sizes *b) {
+    return a->bytes == b->bytes && a->map_bytes == b->map_bytes && a->reduce_bytes == b->reduce_bytes &&
+           a->memory_bytes == b->memory_bytes && a->slots == b->slots; /* the rest is the run's */
+}
+
+/* What the strategy says of the exchange that the packs of map s go to; of sizes that it was asked of last, what it said then. */
+static struct sk_shuffle_way ask(struct sk_step *x, const struct sk_sstage *s) {
+    const struct sk_shuffle_ops *by = x->conf.shuffle;
+    const struct sk_sstage *in = s, *r = &x->s[s->parent];
+    if (!by) return (struct sk_shuffle_way){.values = 1};
+    if (r->merge) {
+        in = r;
+        r = &x->s[r->parent];
+    }
+    struct sk_exchange *e = r->exchange;
+    struct sk_exchange_asked *last = &e->asked[in->which];
+    struct sk_shuffle_sizes z = sk_view_sizes(x, r, s);
+    if (!last->way.values || !same_sizes(&z, &last->z)) {
+        struct sk_shuffle_way way = by->way(&z);
+        if (by->merge_all) way.merge = by->merge_all;
+        if (in == s) way.merge = 0;                  /* no stage merges */
+        if (z.runs && way.merge > 1) way.values = 1; /* keys of values of two maps are not cut at the same places */
+        *last = (struct sk_exchange_asked){z, way};
+        SK_ASSERT(way.values > 0);
+    }
+    e->way = last->way;
+    return last->way;
+}
+
+uint32_t sk_packs_values(struct sk_step *x, const struct sk_sstage *s) {
+    struct sk_shuffle_way way = ask(x, s->merge ? &x->s[s->inputs[0]] : s);
+    return s->merge ? SK_MAX(way.merged, 1u) : way.values;
+}
+
+static bool merges_all(const struct sk_step *x) { return x->conf.shuffle && x->conf.shuffle->merge_all; }
+
 /* What was gathered is a task's input now; of one pack there is nothing to merge. */
 static sk_rc close(struct sk_step *x, struct sk_sstage *s, uint32_t i, struct sk_err *err) {
     struct sk_bundle *k = s->merge->open.p[i].b;
     s->merge->open.p[i] = s->merge->open.p[--s->merge->open.n];
     s->merge->open_bytes -= k->q.bytes;
-    if (k->q.n > 1 || x->conf.merge_packs) {
+    if (k->q.n > 1 || merges_all(x)) {
         s->n_bundled += k->q.n;
         s->rows_in += k->q.rows;
         s->bytes_in += k->q.bytes;
@@ -116,14 +152,14 @@ static sk_rc merge_take_in(struct sk_step *x, struct sk_sstage *s, struct sk_blk
         m->sample = b;
         return SK_OK;
     }
-    struct sk_shuffle_way way = sk_view_way(x, &x->s[s->inputs[0]]);
+    struct sk_shuffle_way way = ask(x, &x->s[s->inputs[0]]);
     struct sk_bundle *k;
     p->sample = m->sample;
     m->sample = NULL;
     b->ref.origin = m->came++;
     sk_rc rc = p->kind == SK_PACK_RUN && !p->sample ? SK_ERR(err, SK_ECORRUPT, "%s: a run came without its sample", s->label) : SK_OK;
     uint32_t end = p->first + SK_MAX(p->n, 1u);
-    if (rc == SK_OK) rc = find_open(x, s, p->first, end, way.merge > 1 || x->conf.merge_packs, &k, err);
+    if (rc == SK_OK) rc = find_open(x, s, p->first, end, way.merge > 1 || merges_all(x), &k, err);
     if (rc == SK_OK && k && k->q.n && too_hot(x, x->s[s->parent].exchange, k, p)) {
         rc = find_open(x, s, p->first, end, false, &k, err); /* which closes it */
         if (rc == SK_OK) rc = find_open(x, s, p->first, end, true, &k, err);
@@ -138,7 +174,7 @@ static sk_rc merge_take_in(struct sk_step *x, struct sk_sstage *s, struct sk_blk
     s->peak_queued_bytes = SK_MAX(s->peak_queued_bytes, s->ready_bytes);
     m->open_bytes += b->ref.bytes;
     sk_blkq_push(&k->q, b);
-    if (k->q.n < way.merge && (x->conf.merge_packs || m->open_bytes <= x->mem.limit / 4)) return SK_OK;
+    if (k->q.n < way.merge && (merges_all(x) || m->open_bytes <= x->mem.limit / 4)) return SK_OK;
     for (uint32_t i = 0; i < m->open.n; i++)
         if (m->open.p[i].b == k) return close(x, s, i, err);
     return SK_OK;

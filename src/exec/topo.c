@@ -30,6 +30,7 @@ static void set_stage(struct sk_sstage *s, const struct sk_plan *plan, const str
         .batch_rows = d->batch_rows,
         .writes = st->writes,
         .packs = st->props & SK_OP_PACKS,
+        .shuffles = st->props & (SK_OP_PACKS | SK_OP_EXCHANGE),
         .pool_min = d->pool_min,
         .pool_max = d->pool_max,
         .max_tasks = d->max_tasks,
@@ -86,7 +87,8 @@ static bool set_packs(struct sk_sstage *s, const struct sk_stage *st) {
     e->tables = st->exchange.tables;
     e->pending = sk_calloc(TAG, s->n_inputs * sizeof *e->pending);
     e->columns = sk_calloc(TAG, s->n_inputs * sizeof *e->columns);
-    return e->pending && e->columns;
+    e->asked = sk_calloc(TAG, s->n_inputs * sizeof *e->asked);
+    return e->pending && e->columns && e->asked;
 }
 
 static void free_packs(struct sk_sstage *s) {
@@ -100,6 +102,7 @@ static void free_packs(struct sk_sstage *s) {
     sk_free(e->order);
     sk_free(e->at);
     sk_free(e->pending);
+    sk_free(e->asked);
     sk_free(e->columns);
     sk_free(e);
 }

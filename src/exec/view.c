@@ -89,11 +89,13 @@ static void map_sizes(const struct sk_step *x, const struct sk_sstage *s, uint64
     *all = SK_MAX((uint64_t)((double)(s->bytes_out + tasks * *map) * (double)parts / (double)begun), *map);
 }
 
-struct sk_shuffle_way sk_view_way(const struct sk_step *x, const struct sk_sstage *s) {
-    const struct sk_sstage *r = &x->s[s->parent];
-    while (r->merge) r = &x->s[r->parent];
-    struct sk_shuffle_way way = {.values = 1};
-    if (!x->conf.shuffle && !x->conf.merge_packs) return way;
+/* To 1/32: a strategy is asked again where sizes have changed by more, not with each block. */
+static uint64_t about(uint64_t bytes) {
+    int low = bytes >> 6 ? 59 - __builtin_clzll(bytes) : 0;
+    return bytes >> low << low;
+}
+
+struct sk_shuffle_sizes sk_view_sizes(const struct sk_step *x, const struct sk_sstage *r, const struct sk_sstage *s) {
     struct sk_shuffle_sizes z = {.memory_bytes = x->mem.limit,
                                  .spills = x->conf.moves,
                                  .parts = !x->conf.no_parts,
@@ -108,13 +110,10 @@ struct sk_shuffle_way sk_view_way(const struct sk_step *x, const struct sk_sstag
         map_sizes(x, in, &map, &all);
         z.bytes += all;
     }
+    z.map_bytes = about(z.map_bytes);
+    z.bytes = about(z.bytes);
     z.reduce_bytes = sk_exchange_target(x, r, z.bytes);
-    if (x->conf.shuffle) way = x->conf.shuffle->way(&z);
-    if (x->conf.merge_packs) way.merge = x->conf.merge_packs;
-    if (x->s[s->parent].merge == NULL) way.merge = 0;
-    if (z.runs && way.merge > 1) way.values = 1; /* keys of values of two maps are not cut at the same places */
-    r->exchange->way = way;
-    return way;
+    return z;
 }
 
 /* ---- slots -------------------------------------------------------------------------------------------------------------------------- */

@@ -54,9 +54,10 @@ struct scale {
     struct sk_stages st;
     struct sk_step *x;
     uint32_t maps, reduces, factor, ranges, nodes, a_value,
-        slots[KINDS]; /* simulated; ranges: of reduces, each on a node; a_value: reduces that share a value of a merge */
-    bool merges, own; /* there is a stage for it; own: and the strategy says what it merges */
-    uint64_t part64;  /* of a map's output for a reduce */
+        slots[KINDS];             /* simulated; ranges: of reduces, each on a node; a_value: reduces that share a value of a merge */
+    struct sk_shuffle_ops pushes; /* what merges on nodes are to it */
+    bool merges, own;             /* there is a stage for it; own: and the strategy says what it merges */
+    uint64_t part64;              /* of a map's output for a reduce */
     struct sk_pool tasks, words;
     struct queue {
         struct stask *head, *tail;
@@ -432,7 +433,7 @@ static void plan_output(struct scale *s, struct stask *k, const struct sk_stask 
     double g = s->c.grain;
     k->weight = 1;
     if (k->kind == MAP && s->c.way == SK_SCALE_DIRECT) {
-        uint32_t asked = SK_MIN(s->c.values_a_map ? s->c.values_a_map : sk_view_way(s->x, &s->x->s[t->stage]).values, s->c.reduces);
+        uint32_t asked = SK_MIN(s->c.values_a_map ? s->c.values_a_map : t->values, s->c.reduces);
         double real = SK_MAX(asked, (s->c.reduces + SK_PACK_PARTS_MAX - 1) / SK_PACK_PARTS_MAX); /* as many as notes need */
         k->n_out = SK_MIN(asked, s->reduces);
         k->weight = real * g / k->n_out;
@@ -442,7 +443,7 @@ static void plan_output(struct scale *s, struct stask *k, const struct sk_stask 
         k->weight = g;
         k->entries = 1;
     } else if (k->kind == MERGE && s->own) {
-        double real = SK_MAX(sk_view_way(s->x, &s->x->s[s->x->s[t->stage].inputs[0]]).merged, 1u);
+        double real = t->values;
         k->n_out = (uint32_t)SK_MIN(real, k->n_parts);
         uint32_t notes = (k->n_parts + SK_PACK_PARTS_MAX - 1) / SK_PACK_PARTS_MAX;
         real = SK_MAX(real, notes);
@@ -542,18 +543,20 @@ static void collect(struct scale *s, struct sk_scale_result *out) {
     *out = s->r;
 }
 
+static struct sk_shuffle_way one_value(const struct sk_shuffle_sizes *z SK_UNUSED) { return (struct sk_shuffle_way){.values = 1}; }
+
 static sk_rc run(struct scale *s, struct sk_err *err) {
     uint32_t root;
     SK_TRY(make_plan(s, &root, err));
     const struct sk_scale_conf *c = &s->c;
+    s->pushes = (struct sk_shuffle_ops){.name = "pushes", .merges = true, .way = one_value, .merge_all = s->factor};
     uint64_t slots = SK_MAX(s->slots[MAP] + (s->merges ? s->slots[MERGE] : 0), s->slots[REDUCE]), map_bytes = s->part64 * 64 * s->reduces;
     struct sk_step_conf sc = {.memory_bytes = c->cluster.node.store_bytes * s->nodes,
                               .target_min_bytes = map_bytes / 2,
                               .target_max_bytes = map_bytes,
                               .moves = true,
                               .policy = sk_policy_default(true),
-                              .shuffle = sk_shuffle_find(c->strategy),
-                              .merge_packs = c->way == SK_SCALE_DIRECT ? 0 : s->factor,
+                              .shuffle = c->way == SK_SCALE_DIRECT ? sk_shuffle_find(c->strategy) : &s->pushes,
                               .cpu_e4 = (int64_t)slots * s->nodes * SK_RES_UNIT};
     SK_TRY(sk_step_create(s->plan, &s->st, &sc, &s->x, err));
     SK_TRY(sk_step_start(s->x, 0, err));

@@ -106,7 +106,7 @@ static void map_packs(struct sim *m, const struct stage *s, struct task *k, uint
 /* Packs of the same partitions, or runs, as one, or in several values. */
 static void merge_packs(struct sim *m, const struct stage *s, struct task *k, const struct sk_stask *t) {
     uint64_t *rows = sk_alloc(TAG, 200000 * sizeof *rows);
-    uint32_t n = 0, first = 0, last = 0, values = SK_MAX(sk_view_way(m->x, &m->x->s[m->x->s[t->stage].inputs[0]]).merged, 1u);
+    uint32_t n = 0, first = 0, last = 0, values = t->values;
     CHECK(rows && t->in.n > 1 && t->phase == SK_PHASE_MERGE);
     for (const struct sk_blk *b = t->in.head; b; b = b->next) {
         const struct blk *p = sk_map_get(&m->blks, b->ref.oid);

@@ -299,7 +299,7 @@ static void launch(struct sim *m, uint64_t id) {
     k->actor = t->actor;
     if (t->phase == SK_PHASE_CUT) cut_runs(m, first->keys, k, t);
     else if (ss->merge) merge_packs(m, first, k, t);
-    else if (ss->packs) map_packs(m, last, k, out, n, sk_view_way(m->x, ss).values);
+    else if (ss->packs) map_packs(m, last, k, out, n, t->values);
     else give_blocks(m, last, k, out, n);
     if (t->phase != SK_PHASE_CUT && m->lost > 0 && uniform(m) < m->lost) /* it fails, and what it has not yielded is not there */
         for (uint32_t keep = (uint32_t)(uniform(m) * (k->n_out + 1)); k->n_out > keep;) unref(m, k->out[--k->n_out]->oid);
