@@ -302,7 +302,17 @@ class States:
         """Takes its first rows and says how many. The others, and all that come, are not worth it."""
 
     def batch(self) -> Any: ...
+    def results(self, as_seen: bool = False, /) -> Any:
+        """What the states come to, in the order of the keys or that of the states."""
 
+def online_unit(pieces: int, slots: int, at: int, /) -> tuple[int, bool, bool]:
+    """The unit of an online aggregation (src/shuffle/online.h) that begins behind `at` pieces: how many it has, whether a result comes behind it, whether its products are wanted."""
+
+def online_products(pieces: int, columns: tuple[Any, ...], /) -> tuple[bytes, ...]: ...  # here and below: columns of doubles
+def online_totals(seen: tuple[int, int, int, float], columns: tuple[Any, Any], /) -> tuple[bytes, bytes]:
+    """(estimates of the whole, bounds). seen: pieces of the whole, seen ones, units that these were, confidence."""
+
+def online_ratios(seen: tuple[int, int, int, float], columns: tuple[Any, Any, Any, Any, Any], /) -> tuple[bytes]: ...
 def group_states(
     what: bytes, batch: Any, all: bool = False, /
 ) -> States: ...  # for rows or states like those of the batch; all: it takes all rows

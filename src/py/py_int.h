@@ -319,11 +319,11 @@ int py_block_types(PyObject *module, struct py_state *st);
 PyObject *py_pack_decode(struct py_state *st, const struct sk_view *v, struct py_keep *k); /* its bytes, or those of a part of it */
 extern PyMethodDef py_block_methods[];
 
-/* ---- py_work.c, py_join.c, py_states.c */
+/* ---- py_work.c, py_join.c, py_states.c, py_online.c */
 int py_work_types(PyObject *module, struct py_state *st);
 int py_join_types(PyObject *module, struct py_state *st);
 int py_states_types(PyObject *module, struct py_state *st);
-extern PyMethodDef py_work_methods[], py_join_methods[], py_states_methods[];
+extern PyMethodDef py_work_methods[], py_join_methods[], py_states_methods[], py_online_methods[];
 
 extern PyMethodDef py_joblog_methods[];
 

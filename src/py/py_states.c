@@ -65,8 +65,7 @@ static PyObject *states_add(PyObject *o, PyObject *batch) {
     return rc == SK_OK ? PyLong_FromUnsignedLongLong(taken) : py_raise(st, rc, &err);
 }
 
-/* batch(): all states. */
-static PyObject *states_batch(PyObject *o, PyObject *none SK_UNUSED) {
+static PyObject *measured(PyObject *o, enum sk_result which) {
     struct states *s = states_of(o);
     struct py_state *st = PyType_GetModuleState(Py_TYPE(o));
     struct sk_block_plan *plan = NULL;
@@ -76,12 +75,22 @@ static PyObject *states_batch(PyObject *o, PyObject *none SK_UNUSED) {
     if (s->busy) return PyErr_Format(PyExc_ValueError, "another thread is in these states");
     s->busy = true;
     PY_DROP(st)
-    rc = sk_states_measure(s->states, &plan, &size, &err);
+    rc = sk_states_measure(s->states, which, &plan, &size, &err);
     PY_TAKE(st)
     PyObject *batch = rc == SK_OK ? py_batch_of_plan(st, plan, size) : py_raise(st, rc, &err);
     sk_block_plan_free(plan);
     s->busy = false;
     return batch;
+}
+
+/* batch(): all states. */
+static PyObject *states_batch(PyObject *o, PyObject *none SK_UNUSED) { return measured(o, SK_RESULT_PARTIAL); }
+
+/* results(as_seen=False) */
+static PyObject *states_results(PyObject *o, PyObject *args) {
+    int as_seen = 0;
+    if (!PyArg_ParseTuple(args, "|p:results", &as_seen)) return NULL;
+    return measured(o, as_seen ? SK_RESULT_AS_SEEN : SK_RESULT_SORTED);
 }
 
 static PyObject *states_rows(PyObject *o, void *none SK_UNUSED) {
@@ -133,6 +142,8 @@ PyMethodDef py_states_methods[] = {
 static PyMethodDef methods[] = {
     {"add", states_add, METH_O, "add(batch): takes its first rows and says how many. The others, and all that come, are not worth it."},
     {"batch", states_batch, METH_NOARGS, "batch(): all states, a row a group."},
+    {"results", states_results, METH_VARARGS,
+     "results(as_seen=False): what they come to, a row a group, in the order of the keys or that of the states."},
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef members[] = {{"rows", states_rows, NULL, "Rows that were taken.", NULL},

@@ -148,8 +148,9 @@ sk_rc sk_states_add(struct sk_states *s, const struct ArrowSchema *schema, const
     return SK_OK;
 }
 
-sk_rc sk_states_measure(struct sk_states *s, struct sk_block_plan **plan, uint64_t *size, struct sk_err *err) {
-    return sk_groupby_measure(s->groups, true, plan, size, err);
+sk_rc sk_states_measure(struct sk_states *s, enum sk_result which, struct sk_block_plan **plan, uint64_t *size, struct sk_err *err) {
+    SK_TRY(sk_groupby_build(s->groups, which, err));
+    return sk_groupby_measure_range(s->groups, 0, sk_groupby_groups(s->groups), plan, size, err);
 }
 
 uint64_t sk_states_rows(const struct sk_states *s) { return sk_groupby_rows(s->groups); }

@@ -167,8 +167,9 @@ sk_rc sk_states_create(const struct sk_what *what, const struct ArrowSchema *sch
 /* Takes the first *taken rows of the batch (states: all; keys and what keeps values are of the types that it was made for); the others, and all batches from now on, are to be sent as they are: states of them would hardly be fewer (kernel.h). */
 sk_rc sk_states_add(struct sk_states *s, const struct ArrowSchema *schema, const struct ArrowArray *batch, uint64_t *taken,
                     struct sk_err *err) SK_MUST_USE;
-/* The plan of all states as a batch; s must stay as it is while the plan is used. */
-sk_rc sk_states_measure(struct sk_states *s, struct sk_block_plan **plan, uint64_t *size, struct sk_err *err) SK_MUST_USE;
+/* The plan of all states as a batch, or of their results, sorted or in the order of the states (kernel.h); s must stay as it is while the plan is used. SK_ERANGE: a sum that does not fit. */
+sk_rc sk_states_measure(struct sk_states *s, enum sk_result which, struct sk_block_plan **plan, uint64_t *size,
+                        struct sk_err *err) SK_MUST_USE;
 uint64_t sk_states_rows(const struct sk_states *s);  /* taken */
 uint64_t sk_states_bytes(const struct sk_states *s); /* of memory, as sk_groupby_bytes; the batch of all states needs about as much again */
 void sk_states_destroy(struct sk_states *s);         /* NULL is fine */

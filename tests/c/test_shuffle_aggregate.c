@@ -134,7 +134,7 @@ static void map_states(const struct sk_what *what, const struct table *t, uint32
         rest.length -= (int64_t)taken;
         if (taken < (uint64_t)piece.length) break;
     }
-    CHECK_OK_ERR(sk_states_measure(s, &plan, &size, &err), &err);
+    CHECK_OK_ERR(sk_states_measure(s, SK_RESULT_PARTIAL, &plan, &size, &err), &err);
     uint8_t *p = sk_alloc_aligned(SK_TAG_TEST, SK_BLOCK_ALIGN, size);
     sk_block_write(plan, p);
     sk_block_plan_free(plan);
@@ -390,7 +390,7 @@ TEST(aggregates_without_memory) {
         sk_mem_fail_at(nth);
         sk_rc rc = sk_states_create(what, &t.schema, false, &s, &err);
         if (rc == SK_OK) rc = sk_states_add(s, &t.schema, &t.array, &taken, &err);
-        if (rc == SK_OK) rc = sk_states_measure(s, &plan, &size, &err);
+        if (rc == SK_OK) rc = sk_states_measure(s, SK_RESULT_PARTIAL, &plan, &size, &err);
         sk_block_plan_free(plan);
         sk_states_destroy(s);
         bool hit = sk_mem_failed();

@@ -81,10 +81,10 @@ class GroupedData:
 
     def iter_partial(self, *aggs: AggregateFn, confidence: float = 0.95, seed: int | None = None) -> Iterator[Partial]:
         """Results of aggregate() that get better while the rows are read, and the last of which is it: the pieces of the input (files, row groups, ranges) are worked off in a random order,
-        and what was seen is taken as a sample of the whole. The first result comes after a fiftieth of them, others after ever larger rounds, a quarter at most.
+        and what was seen is taken as a sample of the whole. The first result comes after a fiftieth of them, each other one after twice as many as the one before.
 
         Counts and sums are estimates of the whole, each with an error, as are means; other aggregates are those of the rows that were seen, without one. An error holds for one group and one
-        result. Sums of floats may differ from aggregate()'s in the last digits, as the order of pieces does.
+        result. The last result is aggregate()'s; only what keeps an order of values (lists) has that of the pieces.
 
         Args:
             aggs: As of aggregate().

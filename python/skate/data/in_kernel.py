@@ -186,7 +186,7 @@ class Kernel:
                 types[at] = unify.promote(self.columns[at].name, types[at], t)
         whole = pa.schema([*zip(self.keys, keyed, strict=True), *((f"v{i}", t) for i, t in enumerate(types))])
         whole = whole if self.columns or not self.keys else pa.schema(list(whole)[:n])
-        return pa.RecordBatch.from_pylist([], whole), [[self._cast(rb, whole) for rb in s] for s in slices]
+        return pa.RecordBatch.from_pylist([], whole), [[self.cast(rb, whole) for rb in s] for s in slices]
 
     def _is_states(self, schema: pa.Schema) -> bool:
         n = len(self.keys)
@@ -206,7 +206,8 @@ class Kernel:
                 out.append((at - n, pa.DataType._import_from_c_capsule(_skate.arrow_schema(f.name[len(STATE) :]))))
         return out
 
-    def _cast(self, rb: pa.RecordBatch, whole: pa.Schema) -> pa.RecordBatch:
+    def cast(self, rb: pa.RecordBatch, whole: pa.Schema) -> pa.RecordBatch:
+        """A batch of rows or states in the types of a batch of rows that holds all, as far as the kernel does not widen states itself."""
         if not self._is_states(rb.schema):
             return unify.cast_batch(rb, whole)
         n = len(self.keys)

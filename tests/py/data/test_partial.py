@@ -52,6 +52,20 @@ def test_the_same_seed_gives_the_same_results():
     assert (with_more[3] > less[3]).all()
 
 
+def test_a_task_of_several_pieces_does_to_each_what_a_task_of_its_own_does():
+    def first_of_batch(b):
+        return {"k": b["id"] % 7, "x": np.full(len(b["id"]), b["id"][0])}
+
+    def mixed(b):
+        return {"k": b["k"], "x": b["x"] + 0.5 if b["x"][0] % 3 == 0 else b["x"]}  # ints in some pieces, floats in others
+
+    ds = skate.data.range(2000, override_num_blocks=100).map_batches(first_of_batch, batch_size=9)
+    for some in (ds, ds.map_batches(mixed, batch_size=None)):
+        want = some.groupby("k").aggregate(*AGGS).to_pandas()
+        *_, last = some.groupby("k").iter_partial(*AGGS, seed=5)
+        pd.testing.assert_frame_equal(last.table.to_pandas(), want)
+
+
 def test_no_key_no_rows_nulls_and_an_aggregate_of_ones_own():
     got = list(skate.data.range(10, override_num_blocks=4).groupby(None).iter_partial(Sum("id"), Mean("id"), seed=1))
     assert got[-1].table.to_pylist() == [{"sum(id)": 45, "mean(id)": 4.5}]

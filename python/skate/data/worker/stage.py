@@ -9,6 +9,7 @@ Rows are never split. Cost: about 60 us a task and block beside the operators th
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 from time import perf_counter_ns
 from typing import Any
@@ -116,13 +117,10 @@ class Chain:
         arrays = _skate.arrays_counts()
         retry.begin()
         it: Any = _inputs(blocks, ranges) if blocks else None
-        for i, (operator, params) in enumerate(ops):
-            it = operator.run(params, it if it is not None or i == 0 else iter(()), t)
-            if i == 0 and t.trail.reads:
-                it = t.trail.follow(it, t)
-            if operator.source or operator.writes:
-                it = _tried(it, tries, i)
-            it = _timed(it, ns, rows, i, self.labels[i + 1])
+        if ops[0][1].get("pieces"):
+            it = self._chained(ops[-1:], n - 1, self._pieces(ops[:-1], t, ns, rows, tries), t, ns, rows, tries)
+        else:
+            it = self._chained(ops, 0, it, t, ns, rows, tries)
         last = ops[-1][0]
         if last.makes_blocks:
             target = 0  # they are neither joined nor cut
@@ -142,6 +140,25 @@ class Chain:
         in_place, no_room = [0] * (n - 1) + [now[1] - arrays[1]], [0] * (n - 1) + [now[2] - arrays[2]]
         own = [ns[i] - (ns[i - 1] if i else 0) for i in range(n)]
         _skate.task_note(list(zip(rows, own, tries, t.aside, in_place, no_room, strict=True)))
+
+    def _pieces(self, ops: Any, t: Any, ns: list[int], rows: list[int], tries: list[int]) -> Iterator[pa.RecordBatch]:
+        """What these operators give of each unit of a task that has several (run/partial.py), each as if it were a task of its own."""
+        t.about, units = pickle.loads(t.unit)
+        for seq, unit in units:
+            t.seq, t.unit = seq, unit
+            numbering.begin(seq)
+            yield from self._chained(ops, 0, None, t, ns, rows, tries)
+
+    def _chained(self, ops: Any, first: int, it: Any, t: Any, ns: list[int], rows: list[int], tries: list[int]) -> Any:
+        """What operators, of which ops[0] is the one at `first`, make of batches; it None: it reads. The lists get time, rows and attempts of each."""
+        for i, (operator, params) in enumerate(ops, first):
+            it = operator.run(params, it if it is not None or i == 0 else iter(()), t)
+            if i == 0 and t.trail.reads:
+                it = t.trail.follow(it, t)
+            if operator.source or operator.writes:
+                it = _tried(it, tries, i)
+            it = _timed(it, ns, rows, i, self.labels[i + 1])
+        return it
 
 
 TRIES = 16  # of a call of an actor, after the first, where DataContext.actor_task_retry_on_errors asks for it
@@ -212,7 +229,8 @@ def _timed(it: Iterator[pa.RecordBatch], ns: list[int], rows: list[int], i: int,
             t = now()
         spent += now() - t
     finally:
-        ns[i], rows[i] = spent, n
+        ns[i] += spent
+        rows[i] += n
 
 
 def _tried(it: Iterator[pa.RecordBatch], tries: list[int], i: int) -> Iterator[pa.RecordBatch]:
@@ -226,7 +244,7 @@ def _tried(it: Iterator[pa.RecordBatch], tries: list[int], i: int) -> Iterator[p
             before = counts.tries
         n += counts.tries - before
     finally:
-        tries[i] = n
+        tries[i] += n
 
 
 def cut(batches: Iterator[pa.RecordBatch], target: int, cap: int, out: Any) -> Iterator[Any]:

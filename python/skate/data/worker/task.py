@@ -49,6 +49,7 @@ class Task:
 
     seq: Any = 0  # number of the task in its stage: the same on every run; None: started ahead of its turn
     unit: bytes = b""  # parameters of a source's unit
+    about: Any = None  # what who put several units into one task says of it
     reader: str = ""  # label of the operator that reads
     careful: bool = False  # it was begun before, and the process died: what functions get is kept beforehand
     kept: str | None = None  # the name of such a file
