@@ -1,4 +1,4 @@
-/* auto.c - the cheapest of the others for the sizes that are known by now (sk_shuffle_cost): asked for each map and each pack, so it may change its mind while
+/* auto.c - the cheapest of the others for the sizes that are known by now (sk_shuffle_cost): asked again when sizes have changed, so it may change its mind while
  * sizes become known. The default. Results do not depend on it. */
 #include "shuffle/shuffle.h"
 
