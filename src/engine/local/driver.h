@@ -1,7 +1,7 @@
 /* driver.h - the local engine as the driver's own code calls it: the calls of engine.h and the tables of the side contracts, and what they share, the lock
  * and the waiting. by/local.c hands them out.
  *
- * Calls: actor, extent, functions, group, loop, memory, messages, moves, object, recover, request, space, spec, state, stored, stream, submit, task, yield. */
+ * Calls: actor, extent, functions, group, loop, memory, messages, moves, object, promise, recover, request, space, spec, state, stored, stream, submit, task, yield. */
 #ifndef SK_DRIVER_H
 #define SK_DRIVER_H
 

@@ -1,6 +1,6 @@
 /* messages.h - the way in: what workers say.
  *
- * Calls: actor, extent, functions, group, object, peer, pool, recover, request, send, space, spec, state, stream, submit, task, yield. */
+ * Calls: actor, extent, functions, group, object, peer, pool, promise, recover, request, send, space, spec, state, stream, submit, task, yield. */
 #ifndef SK_LOCAL_MESSAGES_H
 #define SK_LOCAL_MESSAGES_H
 
