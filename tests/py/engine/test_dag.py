@@ -231,7 +231,7 @@ def test_what_is_wrong_is_said(ray):
         Log.bind().put.remote()
     with pytest.raises(ValueError, match="Invalid option keyword"):
         Log.bind().put.options(num_cpu=1)
-    with pytest.raises(NotImplementedError, match="only support actor method"):
+    with pytest.raises(ValueError, match="doesn't support leaf nodes"):  # two
         graph.experimental_compile()
 
 

@@ -23,7 +23,7 @@ def ray():
 
 def make(cls, *args, **options):
     t = _skate.Template("actor", cls, cls.__name__, num_cpus=0, **options)
-    return ActorHandle(t.submit(*args), Meta(cls.__name__, _methods(cls), {"_default": 0}, 0, False, -1, 0))
+    return ActorHandle(t.submit(*args), Meta(cls.__name__, _methods(cls), {"_default": 0}, 0, False, 0, 0))
 
 
 class Held:
@@ -209,7 +209,7 @@ def test_names(ray):
             make(Threads, actor_name="bob", space="s", meta=b"")
         except ValueError:
             m += b"!"
-        return m, ray.get(ActorHandle(t, Meta("Threads", _methods(Threads), {"_default": 0}, 0, False, -1, 0)).pid.remote())
+        return m, ray.get(ActorHandle(t, Meta("Threads", _methods(Threads), {"_default": 0}, 0, False, 0, 0)).pid.remote())
 
     assert ray.get(find.remote()) == (b"abc!", ray.get(a.pid.remote()))
     ray.kill(a)
