@@ -65,8 +65,6 @@ def after_fork():
         set_gpus(())
     for name in ("SKATE_FORK_FD", "SKATE_CTL"):  # the C side has unset them; os.environ was read before
         os.environ.pop(name, None)
-    if os.environ.get("GLIBC_TUNABLES") == "glibc.malloc.hugetlb=1":  # likewise (engine/local/wire.h)
-        del os.environ["GLIBC_TUNABLES"]
     if sys.stdout is not None:
         sys.stdout.reconfigure(line_buffering=True)  # a worker may be killed at any time: what it printed is not to be lost in a buffer  # pyright: ignore[reportAttributeAccessIssue]
     numpy = sys.modules.get("numpy")

@@ -79,16 +79,14 @@ sk_rc sk_pool_server(struct sk_local *l, struct sk_err *err) {
     char *const *from = l->pool.spawn.env;
     extern char **environ;
     if (!from) from = environ;
-    bool told = false; /* malloc, by the user */
-    for (; from[n]; n++) told |= strncmp(from[n], SK_MALLOC_ENV "=", sizeof SK_MALLOC_ENV) == 0;
-    char ctl[160], malloc_huge[] = SK_MALLOC_ENV "=" SK_MALLOC_HUGE;
-    char **env = sk_calloc(SK_TAG_ENGINE, (n + 3) * sizeof *env);
+    while (from[n]) n++;
+    char ctl[160];
+    char **env = sk_calloc(SK_TAG_ENGINE, (n + 2) * sizeof *env);
     if (!env) return SK_ERR(err, SK_ENOMEM, "no memory for the environment of the fork server");
     memcpy(env, from, n * sizeof *env);
     snprintf(ctl, sizeof ctl, "SKATE_CTL=%d,%zu,%d,%zu,%d,%zu", keep[0], l->ctl_seg.size, keep[1], l->data_seg.size, keep[2],
              l->data_seg.tail);
-    env[n++] = ctl;
-    if (!told) env[n] = malloc_huge;
+    env[n] = ctl;
     sk_rc rc = sk_forksrv_start(&l->pool.srv, l->pool.spawn.argv, env, keep, l->data_seg.tail ? 3 : 2, err);
     sk_free(env);
     if (rc != SK_OK) return rc;

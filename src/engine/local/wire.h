@@ -243,9 +243,4 @@ bool sk_spec_read(struct sk_rd *r, struct sk_spec *out);
 void sk_aspec_write(struct sk_wr *w, const struct sk_aspec *a);
 bool sk_aspec_read(struct sk_rd *r, struct sk_aspec *out);
 
-/* What malloc of a worker is told when its fork server begins: memory of 2 MiB and more asks for huge pages, so that values that C++ makes (a std::string of 100 MB) are not
- * 24,400 page faults. Set where the user has not set the variable, and gone before user code runs (here, and in skate/_hooks.py). glibc before 2.35 does not know it. */
-#define SK_MALLOC_ENV "GLIBC_TUNABLES"
-#define SK_MALLOC_HUGE "glibc.malloc.hugetlb=1"
-
 #endif

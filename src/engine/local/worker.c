@@ -382,8 +382,6 @@ sk_rc sk_worker_serve(struct sk_runner *runner, const struct sk_worker_hooks *ho
     int fd = atoi(sock);
     unsetenv("SKATE_FORK_FD"); /* programs that the workers start are not workers */
     unsetenv("SKATE_CTL");
-    const char *malloc_told = getenv(SK_MALLOC_ENV);
-    if (malloc_told && strcmp(malloc_told, SK_MALLOC_HUGE) == 0) unsetenv(SK_MALLOC_ENV);
     struct sk_forksrv_hooks of_server = {0};
     if (hooks) of_server = (struct sk_forksrv_hooks){hooks->on_note, hooks->before_fork, hooks->after_fork, hooks->ctx};
     uint32_t slot = sk_forksrv_run(fd, &of_server);

@@ -1,7 +1,6 @@
 """Memory of the store that nobody used yet comes by huge pages, not by a fault for each 4 KiB of it (196 of them for 800 KB, 4 us each)."""
 
 import os
-import platform
 import resource
 
 import numpy as np
@@ -66,40 +65,17 @@ def test_neighbours_keep_their_bytes(store):
     assert all(np.array_equal(x, y) for x, y in kept)
 
 
-@pytest.fixture
-def anonymous():
+def test_a_large_value_of_python_in_a_worker(store):
+    """What reads a file makes bytes: they lie on huge pages, as arrays of NumPy do."""
     with open("/sys/kernel/mm/transparent_hugepage/enabled") as f:
         if "[never]" in f.read():
             pytest.skip("no huge pages here")
-
-
-def test_a_large_value_of_python_in_a_worker(store, anonymous):
-    """What reads a file makes bytes: they lie on huge pages, as arrays of NumPy do."""
 
     @store.remote
     def faults_of(n):
         before = faults()
         with open("/dev/zero", "rb") as f:
             assert len(f.read(n)) == n
-        return faults() - before
-
-    assert store.get(faults_of.remote(64 * MIB)) < 64 * MIB // 4096 // 4
-
-
-def test_a_large_value_of_cpp_in_a_worker(store, anonymous):
-    """Arrow makes a std::string of a value before it gives bytes: that lies on huge pages, too."""
-    if not platform.libc_ver()[1] or tuple(map(int, platform.libc_ver()[1].split("."))) < (2, 35):
-        pytest.skip("glibc before 2.35: its malloc knows no huge pages")
-    if "GLIBC_TUNABLES" in os.environ or os.environ.get("SKATE_TEST_SANITIZER"):
-        pytest.skip("malloc is not ours to tell")
-
-    @store.remote
-    def faults_of(n):
-        import pyarrow as pa
-
-        values = pa.chunked_array([pa.array([bytes(n)])])
-        before = faults()
-        assert len(values[0].as_py()) == n
         return faults() - before
 
     assert store.get(faults_of.remote(64 * MIB)) < 64 * MIB // 4096 // 4
