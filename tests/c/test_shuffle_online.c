@@ -159,9 +159,12 @@ TEST(intervals_hold_as_often_as_they_say) {
             }
         }
     }
-    for (int k = 0; k < 2; k++) { /* a ratio's variance is right for large samples only (Cochran, 6.8): that of few pieces, most without the group, comes out small */
+    for (
+        int k = 0; k < 2;
+        k++) { /* a ratio's variance is right for large samples only (Cochran, 6.8): that of few pieces, most without the group, comes out small */
         double share = (double)held[k] / (double)all[k];
-        CHECK_MSG(share > (k ? 0.91 : 0.93) && share < 0.97, "%s: %.4f of %llu hold", k ? "means" : "totals", share, (unsigned long long)all[k]);
+        CHECK_MSG(share > (k ? 0.91 : 0.93) && share < 0.97, "%s: %.4f of %llu hold", k ? "means" : "totals", share,
+                  (unsigned long long)all[k]);
     }
 }
 
