@@ -153,7 +153,7 @@ def test_bad_files_and_their_paths(tmp_path):
     assert ds.count() == 2
     assert sorted(r["source"][-5:] for r in ds.errors().take_all()) == ["1.jpg", "3.jpg"]
     with pytest.raises(ValueError, match=r"0\.jpg.*the box .* is not within 75 x 101 pixels"):
-        sd.read_images(str(tmp_path), crop=(70, 0, 10, 10)).take_all()
+        sd.read_images(str(tmp_path / "0.jpg"), crop=(70, 0, 10, 10)).take_all()
 
 
 def test_decode_images(tmp_path):
