@@ -48,7 +48,7 @@ def begin(instance, plan, restarts, retries):
     again = (retries or (-1 if keeps else 0)) if restarts else 0
     hooks = (_saves, _restores) if keeps else (None, None)
     thread = threading.Thread(target=_skate.graph_run, args=(instance, plan, *hooks), daemon=True, name="skate-graph")
-    if _skate.graph_begin(plan, again):
+    if _skate.graph_begin(plan, again, _saves(instance) if keeps else None):
         thread.start()
         if keeps:
             _kept.clear()

@@ -57,9 +57,8 @@ class ObjectRefGenerator(Generic[T_co]):
     def completed(self) -> ObjectRef[Any]: ...
     def _generator_ref(self) -> ObjectRef[Any]: ...
     def next_within(self, timeout: float) -> ObjectRef[T_co]: ...  # GetTimeoutError, StopIteration
-    def peek(
-        self, seconds: float
-    ) -> bool: ...  # whether next() would not wait. Takes the item out of the stream: it counts as read for the window
+    # whether next() would not wait. Takes the item out of the stream: it counts as read for the window
+    def peek(self, seconds: float) -> bool: ...
     def is_finished(self) -> bool: ...  # everything was taken, the failure included
     def task_id(self) -> int: ...
     def close(self) -> None: ...
@@ -104,9 +103,9 @@ def references() -> dict[
 ]: ...  # of all objects: ObjectRefs of this process, other holders; NotImplementedError outside of the driver
 def unpin(ref: ObjectRef) -> None: ...  # what pickling it by hand keeps
 def workers() -> list[tuple[int, int, str, int]]: ...  # pid, number, state, tasks done
-def state(
-    what: str, custom_names: list[str]
-) -> tuple[list[tuple[Any, ...]], int]: ...  # "tasks", "actors", "objects", "workers": see src/py/py_state.c
+
+# "tasks", "actors", "objects", "workers": see src/py/py_state.c
+def state(what: str, custom_names: list[str]) -> tuple[list[tuple[Any, ...]], int]: ...
 def state_error(kind: int, value: bytes) -> BaseException: ...  # of a row's error
 def monotonic_ns() -> int: ...  # the clock of the times in rows
 def stack_install(driver: bool) -> None: ...  # this process tells its stacks when a signal asks it
@@ -161,18 +160,17 @@ def exists(number: int) -> bool: ...  # in a worker: whether anybody holds that 
 def own(data: Any) -> Any:
     """Bytes of an object (a buffer of what get() gave) as memory that this process may write: pages are copied when they are written."""
 
-def own_pages(
-    data: Any,
-) -> Any: ...  # the same of bytes that lie in the store; None: they do not, or this engine has no store to map once more
+# the same of bytes that lie in the store; None: they do not, or this engine has no store to map once more
+def own_pages(data: Any) -> Any: ...
 def raw(ref: ObjectRef[Any], /) -> Any: ...  # the bytes of a block; in the store they stay where they are as long as somebody has them
-def file_of(
-    data: Any, /
-) -> tuple[int, int] | None: ...  # the descriptor of the file of the store that these bytes lie in, and where; None: in none
+
+# the descriptor of the file of the store that these bytes lie in, and where; None: in none
+def file_of(data: Any, /) -> tuple[int, int] | None: ...
 def block(data: Any, owner: Any, /) -> Any: ...  # the batch that these bytes, which owner keeps in place, are
 def pages(n: int, /) -> Any: ...  # bytes of this process that may be written, at a page; used again when the last array over them is gone
-def gather(
-    batches: list[Any], places: Any, alloc: Callable[[int], Any] | None = None, /
-) -> tuple[Any, Any]: ...  # as Rows.take: the rows at pairs of uint32 (batch, row)
+
+# as Rows.take: the rows at pairs of uint32 (batch, row)
+def gather(batches: list[Any], places: Any, alloc: Callable[[int], Any] | None = None, /) -> tuple[Any, Any]: ...
 def rows_begin(window: int, seed: int, epoch: int, start: int, /) -> int: ...  # the first row of the stream that Rows of these needs
 
 class Rows:
@@ -186,11 +184,8 @@ class Rows:
     def wants(self, n: int) -> bool: ...  # whether to add more before n rows are taken
     def take(self, n: int, alloc: Callable[[int], Any] | None = None) -> tuple[Any, Any] | None:
         """(batch of the next n rows, or of those that are ready, the memory that it is in: of alloc(bytes), else of memory()); None: none is ready."""
-    def plan(
-        self, n: int
-    ) -> (
-        Any
-    ): ...  # as take(n), but to be gathered later, by any thread: an object with num_rows, and write(alloc=None); None: none is ready
+    # as take(n), but to be gathered later, by any thread: an object with num_rows, and write(alloc=None); None: none is ready
+    def plan(self, n: int) -> Any: ...
     def cast(self, function: Callable[[Any], Any]) -> None: ...  # each batch that is held becomes function(batch)
 
 class Watcher:
@@ -313,9 +308,9 @@ def online_totals(seen: tuple[int, int, int, float], columns: tuple[Any, Any], /
     """(estimates of the whole, bounds). seen: pieces of the whole, seen ones, units that these were, confidence."""
 
 def online_ratios(seen: tuple[int, int, int, float], columns: tuple[Any, Any, Any, Any, Any], /) -> tuple[bytes]: ...
-def group_states(
-    what: bytes, batch: Any, all: bool = False, /
-) -> States: ...  # for rows or states like those of the batch; all: it takes all rows
+
+# for rows or states like those of the batch; all: it takes all rows
+def group_states(what: bytes, batch: Any, all: bool = False, /) -> States: ...
 def arrow_schema(format: str, /) -> Any: ...
 def blocks(slice: Any, /) -> list[Any]:
     """The batches of a slice, over its bytes."""
@@ -329,9 +324,9 @@ def task_skip() -> int:
 
 # --- functions and actors
 def around(path: list[str], environ: dict[Any, Any]) -> None: ...  # functions are sent again when the size of one of these has changed
-def surrounded(
-    content: int, arrives: bool
-) -> None: ...  # the number of the surroundings that this process has now; they came with a definition
+
+# the number of the surroundings that this process has now; they came with a definition
+def surrounded(content: int, arrives: bool) -> None: ...
 
 class Graph:
     """A compiled graph: its channels, where it was compiled. nodes: the actor of each, len(actors): who executes, len(actors) + 1: who gets results."""
@@ -365,7 +360,7 @@ class Graph:
 
 def promise() -> ObjectRef[Any]: ...
 def keep(ref: ObjectRef[Any], value: Any, name: str = ..., /) -> None: ...
-def graph_begin(plan: tuple[Any, ...], retries: int) -> bool: ...
+def graph_begin(plan: tuple[Any, ...], retries: int, state: bytes | None) -> bool: ...
 def graph_run(
     instance: Any, plan: tuple[Any, ...], saves: Callable[[Any], bytes] | None, restores: Callable[[Any, bytes], None] | None
 ) -> None: ...
@@ -470,9 +465,8 @@ class Exec:
     def quiet(self) -> tuple[float, str]: ...  # seconds since anything moved, and who waits for what
     def schema(self) -> int: ...  # a checksum of the schema of the last block of next(); 0: unknown
     def origin(self) -> int: ...  # unit of the source that the last block of next() stems from; of runs with skip_units
-    def sides(
-        self,
-    ) -> list[tuple[Any, ...]]: ...  # what came beside the output since the last call: (stage, bad rows, ObjectRef or None, message)
+    # what came beside the output since the last call: (stage, bad rows, ObjectRef or None, message)
+    def sides(self) -> list[tuple[Any, ...]]: ...
     def stop(self) -> None: ...
 
 class JobLog:
@@ -495,9 +489,11 @@ def async_yield(call: Any, value: Any) -> bool: ...  # False: nobody wants more
 def fault(text: str | None) -> None: ...  # sets fault points of this process, for tests
 def current_function() -> Any: ...  # what the current task runs; for a method (class, name); None outside of tasks
 def weak_token(actor: int) -> ActorToken: ...  # not counted, `ready` is None: of get_actor() and current_actor
+
+# what this worker has in hand, for the message about its death: "label: what first..last, row ... of source (task ...)"
 def doing(
     label: str, what: str = "", first: int = 0, last: int = -1, source: str = "", row: int | None = None, task: int | None = None, /
-) -> None: ...  # what this worker has in hand, for the message about its death: "label: what first..last, row ... of source (task ...)"
+) -> None: ...
 def crash_fd() -> int: ...  # where a crash handler may write in a worker; -1 elsewhere
 def serve() -> bool:
     """Fork server and workers: first call of skate._worker_main. Returns False when this process is none."""

@@ -166,15 +166,14 @@ static void reader_gone(struct sk_dag_head *h, uint32_t actor) {
 /* Its seat is for the actor's next process. False: it may not go on; more: why not, behind how it died. */
 static bool goes_on(struct sk_dag_head *h, uint32_t actor, char *more, size_t cap) {
     struct sk_dag_seat *s = sk_dag_seat(h, actor);
-    uint64_t execution = sk_chan_written(sk_dag_states(h, actor));
+    uint64_t execution = sk_replay_from(NULL, 0, sk_chan_written(sk_dag_states(h, actor)));
     uint32_t state = sk_dag_seat_state(s);
     if (state == SK_SEAT_LEFT || sk_dag_closed(h)) return false;
     if (state == SK_SEAT_EMPTY) return true; /* who asks it to begin asks its next process, too */
     for (uint32_t n = 0; n < h->n_nodes; n++) {
         uint32_t r = readers_of(h, n)[actor];
         if (r == SK_DAG_NONE) continue;
-        uint64_t passed = sk_chan_passed(sk_dag_channel(h, n), r);
-        execution = sk_replay_from(&passed, 1, execution);
+        execution = SK_MAX(execution, sk_chan_passed(sk_dag_channel(h, n), r));
     }
     if (!sk_replay_again(&s->deaths, execution, s->retries)) {
         (void)snprintf(

@@ -31,16 +31,16 @@ static sk_rc pass_one(struct sk_chan_end *e, struct sk_err *err) {
 static sk_rc save(struct sk_dag_loop *l, const struct sk_dag_actions *a, struct sk_err *err) {
     struct sk_dag_states *s = l->states;
     SK_FAULT_HERE("loop.before_save");
-    SK_ASSERT(s->out.next == l->execution); /* else the loop would have begun later */
+    SK_ASSERT(s->out.next == l->execution + 1); /* else the loop would have begun later */
     SK_TRY(a->save(a->ctx, &s->out, err));
-    SK_ASSERT(s->out.next == l->execution + 1);
+    SK_ASSERT(s->out.next == l->execution + 2);
     SK_FAULT_HERE("loop.after_save");
-    return l->execution ? pass_one(&s->in, err) : SK_OK;
+    return pass_one(&s->in, err);
 }
 
 static sk_rc restore(struct sk_dag_states *s, const struct sk_dag_actions *a, struct sk_err *err) {
     struct sk_chan_msg m;
-    if (s->out.next == 0) return SK_OK; /* it died in the first execution, or there was none before */
+    SK_ASSERT(s->out.next > 0); /* that before the first execution */
     while (s->in.next + 1 < s->out.next) SK_TRY(pass_one(&s->in, err));
     SK_TRY(sk_chan_read(&s->in, 0, &m, err));
     sk_chan_again(&s->in); /* for the next one, should this one die, too */
@@ -81,11 +81,11 @@ static sk_rc once(struct sk_dag_loop *l, const struct sk_dag_actions *a, struct 
 
 sk_rc sk_dag_run(struct sk_dag_loop *l, const struct sk_dag_actions *a, struct sk_err *err) {
     bool reads = false;
-    l->execution = l->states ? l->states->out.next : 0;
+    l->execution = sk_replay_from(NULL, 0, l->states ? l->states->out.next : 0);
     for (uint32_t i = 0; i < l->n_ports; i++) { /* nothing is read yet: next is what is passed */
         if (l->ports[i].end.end == SK_CHAN_WRITER) continue;
         reads = true;
-        l->execution = sk_replay_from(&l->ports[i].end.next, 1, l->execution);
+        l->execution = SK_MAX(l->execution, l->ports[i].end.next);
     }
     if (!reads) return SK_ERR(err, SK_EINVAL, "an actor of a graph reads nothing that comes from elsewhere: it would run without end");
     if (l->states) SK_TRY(restore(l->states, a, err));

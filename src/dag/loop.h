@@ -22,14 +22,15 @@ struct sk_dag_actions {
     sk_rc (*compute)(void *ctx, uint32_t node, struct sk_err *err);
     sk_rc (*give)(void *ctx, uint32_t port, struct sk_err *err); /* WRITE: reserves and publishes, unless it is there (a successor) */
     sk_rc (*turn)(void *ctx, struct sk_err *err);                /* all of this execution is passed */
-    /* Of an actor that keeps its state: the one it has now into the end, published; and the one that a predecessor left, before the first execution. */
+    /* Of an actor that keeps its state: the one it has now into the end, published; and the last one there is, when the loop begins. */
     sk_rc (*save)(void *ctx, struct sk_chan_end *into, struct sk_err *err);
     sk_rc (*restore)(void *ctx, const struct sk_chan_msg *m, struct sk_err *err);
     void (*wait_begin)(void *ctx); /* around a read that has to wait */
     void (*wait_end)(void *ctx);
 };
 
-/* An actor's channel to itself: the state after execution i is its message i. It reads the last one only as a successor, so the last one is never passed. */
+/* An actor's channel to itself: message 0 is its state when it begins, published by who takes the seat, before the loop; the state after execution i is message i + 1. It reads
+ * the last one only when its loop begins, so the last one is never passed. */
 struct sk_dag_states {
     struct sk_chan_end out, in;
 };
@@ -50,8 +51,8 @@ sk_rc sk_dag_run(struct sk_dag_loop *l, const struct sk_dag_actions *a, struct s
 /* Where an actor's loop says, in memory that all map, that it runs and that it has ended. */
 enum { SK_SEAT_EMPTY, SK_SEAT_TAKEN, SK_SEAT_LEFT };
 struct sk_dag_seat {
-    _Atomic uint64_t
-        word;        /* the state, and a key of the graph above it: who comes late, to memory that is another's by now, takes nothing */
+    /* The state, and a key of the graph above it: who comes late, to memory that is another's by now, takes nothing. */
+    _Atomic uint64_t word;
     int32_t rc;      /* why it left; before `word` */
     int32_t retries; /* so often an execution is run again when this actor dies of it; negative: without end. By who sits there */
     struct sk_replay_deaths deaths; /* who buries knows it, and nobody else */

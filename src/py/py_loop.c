@@ -16,8 +16,8 @@ struct slot { /* the value of a node in this execution; v NULL: none yet */
 };
 
 struct call { /* what a node computes */
-    PyObject *
-        target; /* str: a method of the actor; else a function of (instance, ...), or of its arguments alone; NULL: the node computes nothing here */
+    /* str: a method of the actor; else a function of (instance, ...), or, alone, of its arguments; NULL: the node computes nothing here. */
+    PyObject *target;
     bool alone;
     PyObject *consts;  /* tuple */
     PyObject *kwnames; /* tuple or NULL: the last constants go by these names */
@@ -58,28 +58,6 @@ bool py_turn_take(struct py_state *st) {
 }
 
 void py_turn_let_go(struct py_state *st) { PyThread_release_lock(st->turn); }
-
-/* Takes the seat of the plan, before its thread is there. An actor whose calls run one at a time, on the main thread, has a turn from now on. */
-static PyObject *m_begin(PyObject *module, PyObject *args) {
-    struct py_state *st = PyModule_GetState(module);
-    const struct sk_task *t = py_current_task();
-    uint64_t size;
-    PyObject *plan;
-    int retries;
-    if (!PyArg_ParseTuple(args, "Oi", &plan, &retries)) return NULL;
-    if (!t || !t->actor.v || !st->engine->channels) return PyErr_Format(PyExc_RuntimeError, "graph_begin works only in a call of an actor");
-    if (!PyTuple_Check(plan) || PyTuple_GET_SIZE(plan) < 2) return PyErr_Format(PyExc_TypeError, "graph_begin(plan, retries)");
-    unsigned long long graph = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(plan, 0));
-    unsigned long long seat = PyErr_Occurred() ? 0 : PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(plan, 1));
-    uint8_t *base = st->engine->channels->memory(st->engine, &size);
-    if (PyErr_Occurred()) return NULL;
-    PY_ERR(err);
-    sk_rc rc = st->engine->channels->attend(st->engine, &err);
-    if (rc != SK_OK) return py_raise(st, rc, &err);
-    if (seat >= size || !sk_dag_seat_take((struct sk_dag_seat *)(void *)(base + seat), graph, retries)) Py_RETURN_FALSE;
-    if (!st->turn && st->worker && !t->is_async && gettid() == getpid() && !(st->turn = PyThread_allocate_lock())) return PyErr_NoMemory();
-    Py_RETURN_TRUE;
-}
 
 /* ---- memory of channels ---------------------------------------------------------------------------------------------------------- */
 
@@ -272,9 +250,20 @@ static sk_rc turn(void *ctx, struct sk_err *err) {
 
 /* ---- the actor's state ---------------------------------------------------------------------------------------------------------------- */
 
+static sk_rc put_state(struct py_state *st, struct sk_chan_end *into, PyObject *state, struct sk_err *err) {
+    size_t n = (size_t)PyBytes_GET_SIZE(state);
+    void *room = NULL;
+    sk_rc rc;
+    PY_DROP(st)
+    rc = sk_chan_reserve(into, n, INT64_MAX, &room, err);
+    if (rc == SK_OK) memcpy(room, PyBytes_AS_STRING(state), n);
+    PY_TAKE(st)
+    if (rc == SK_OK) sk_chan_publish(into, n, 0);
+    return rc;
+}
+
 static sk_rc save(void *ctx, struct sk_chan_end *into, struct sk_err *err) {
     struct loop *l = ctx;
-    void *room = NULL;
     bool turn = l->st->turn && py_turn_take(l->st);
     PyObject *b = PyObject_CallOneArg(l->saves, l->self);
     if (turn) py_turn_let_go(l->st);
@@ -283,14 +272,8 @@ static sk_rc save(void *ctx, struct sk_chan_end *into, struct sk_err *err) {
         Py_CLEAR(b);
     }
     if (!b) return py_to_err(err, "__skate_checkpoint__()");
-    size_t n = (size_t)PyBytes_GET_SIZE(b);
-    sk_rc rc;
-    PY_DROP(l->st)
-    rc = sk_chan_reserve(into, n, INT64_MAX, &room, err);
-    if (rc == SK_OK) memcpy(room, PyBytes_AS_STRING(b), n);
-    PY_TAKE(l->st)
+    sk_rc rc = put_state(l->st, into, b, err);
     Py_DECREF(b);
-    if (rc == SK_OK) sk_chan_publish(into, n, 0);
     return rc;
 }
 
@@ -406,6 +389,47 @@ static int attach_states(struct loop *l, void *mem, uint8_t *base, uint64_t size
     return rc == SK_OK ? 0 : (py_raise(l->st, rc, &err), -1);
 }
 
+/* The state with which the actor begins, if it is the first process that does. */
+static int put_first_state(struct py_state *st, PyObject *plan, PyObject *state, uint8_t *base, uint64_t size) {
+    struct loop l = {.st = st, .gen = st->gen};
+    PY_ERR(err);
+    unsigned long long graph = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(plan, 0)),
+                       states = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(plan, 5));
+    if (PyErr_Occurred() || states >= size) return bad("a state");
+    l.graph = graph;
+    l.pool = (struct sk_chan_pool){&l, pool_alloc, pool_free};
+    if (attach_states(&l, base + states, base, size) < 0) return -1;
+    sk_rc rc = l.states.out.next ? SK_OK : put_state(st, &l.states.out, state, &err);
+    return rc == SK_OK ? 0 : (py_raise(st, rc, &err), -1);
+}
+
+/* Takes the seat of the plan, before its thread is there. An actor whose calls run one at a time, on the main thread, has a turn from now on. */
+static PyObject *m_begin(PyObject *module, PyObject *args) {
+    struct py_state *st = PyModule_GetState(module);
+    const struct sk_task *t = py_current_task();
+    uint64_t size;
+    PyObject *plan, *state;
+    int retries;
+    if (!PyArg_ParseTuple(args, "OiO", &plan, &retries, &state)) return NULL;
+    if (!t || !t->actor.v || !st->engine->channels) return PyErr_Format(PyExc_RuntimeError, "graph_begin works only in a call of an actor");
+    if (!PyTuple_Check(plan) || PyTuple_GET_SIZE(plan) < 6 || (state != Py_None && !PyBytes_CheckExact(state)))
+        return PyErr_Format(PyExc_TypeError, "graph_begin(plan, retries, state as bytes or None)");
+    unsigned long long graph = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(plan, 0));
+    unsigned long long seat = PyErr_Occurred() ? 0 : PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(plan, 1));
+    uint8_t *base = st->engine->channels->memory(st->engine, &size);
+    if (PyErr_Occurred()) return NULL;
+    PY_ERR(err);
+    sk_rc rc = st->engine->channels->attend(st->engine, &err);
+    if (rc != SK_OK) return py_raise(st, rc, &err);
+    if (seat >= size || !sk_dag_seat_take((struct sk_dag_seat *)(void *)(base + seat), graph, retries)) Py_RETURN_FALSE;
+    if (state != Py_None && put_first_state(st, plan, state, base, size) < 0) {
+        sk_dag_seat_leave((struct sk_dag_seat *)(void *)(base + seat), SK_EACTOR, "its state could not be kept");
+        return NULL;
+    }
+    if (!st->turn && st->worker && !t->is_async && gettid() == getpid() && !(st->turn = PyThread_allocate_lock())) return PyErr_NoMemory();
+    Py_RETURN_TRUE;
+}
+
 static int loop_read(struct loop *l, PyObject *plan) {
     unsigned long long seat, actor, graph, states;
     PyObject *ops, *ports, *calls;
@@ -472,7 +496,9 @@ static PyObject *m_run(PyObject *module, PyObject *args) {
 
 PyMethodDef py_loop_methods[] = {
     {"graph_begin", m_begin, METH_VARARGS,
-     "graph_begin(plan, retries), in a call of an actor: takes its seat. False: the graph has ended, or somebody sits there."},
+     "graph_begin(plan, retries, state), in a call of an actor: takes its seat; state: what it begins with, as bytes, or None. False: the "
+     "graph has "
+     "ended, or somebody sits there."},
     {"graph_run", m_run, METH_VARARGS, "graph_run(instance, plan, saves, restores): an actor's part of a compiled graph, until it ends."},
     {NULL, NULL, 0, NULL},
 };

@@ -137,6 +137,7 @@ static sk_rc run_actor(struct world *w, uint32_t who) {
         CHECK_OK_ERR(sk_chan_attach(&a.states.out, mem, SK_CHAN_WRITER, w->rig.arena, w->rig.size, &w->rig.ops, &err), &err);
         CHECK_OK_ERR(sk_chan_attach(&a.states.in, mem, 0, w->rig.arena, w->rig.size, NULL, &err), &err);
         a.loop.states = &a.states;
+        if (!a.states.out.next) CHECK_OK_ERR(save(&a, &a.states.out, &err), &err); /* as who takes a seat does */
     }
     return sk_dag_run(&a.loop, &mine, &err);
 }

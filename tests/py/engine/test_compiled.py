@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import skate
 import skate.experimental.collective as collective
+from patience import eventually
 from skate import _skate, exceptions
 from skate.dag import DAGContext, InputNode, MultiOutputNode
 from skate.util.state import list_actors
@@ -404,14 +405,7 @@ def test_tasks(ray, compile_):
     assert ray.get(compiled.execute(1)) == [1 + far] * 40 and len(compiled._workers) <= ray.cluster_resources()["CPU"]
     compiled.teardown()
     if _skate.engine() == "local":
-        wait_until(lambda: not any(row.class_name == "Worker" for row in list_actors(filters=[("state", "=", "ALIVE")])))
-
-
-def wait_until(what):
-    deadline = time.monotonic() + 20
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+        eventually(lambda: not any(row.class_name == "Worker" for row in list_actors(filters=[("state", "=", "ALIVE")])))
 
 
 def test_transports(ray, compile_):

@@ -5,13 +5,12 @@ import gc
 import os
 import random
 import signal
-import threading
-import time
 
 import numpy as np
 import pytest
 import rounds
 import skate
+from patience import eventually, stop
 from skate import _skate, exceptions
 from skate.dag import InputNode, MultiOutputNode
 
@@ -82,7 +81,7 @@ def test_who_promised_a_result_dies(ray):
     assert ray.get(ray.get(owner.promised.remote(7))) == [7]
     big = ray.get(ray.get(owner.promised.remote(np.arange(1 << 18)))[0])
     pid = ray.get(a.pid.remote())
-    os.kill(pid, signal.SIGSTOP)
+    stop(pid)
     try:
         (ref,) = ray.get(owner.promised.remote(8))
         later = b.echo.remote(ref)
@@ -104,13 +103,6 @@ def chain(actors, method="echo", **kw):
     return node.experimental_compile(**kw)
 
 
-def eventually(true, seconds=20):
-    until = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < until
-        threading.Event().wait(0.002)
-
-
 def test_a_killed_actor_is_named_and_the_others_live(ray):
     for _ in range(ROUNDS):
         actors = [Actor.remote() for _ in range(3)]
@@ -118,7 +110,7 @@ def test_a_killed_actor_is_named_and_the_others_live(ray):
         compiled = chain(actors)
         victim = random.randrange(3)
         assert ray.get(compiled.execute(1)) == 1
-        os.kill(pids[victim], signal.SIGSTOP)  # what is sent now is under way when it dies
+        stop(pids[victim])  # what is sent now is under way when it dies
         ref = compiled.execute(2)
         os.kill(pids[victim], signal.SIGKILL)
         for ask in (lambda r=ref: ray.get(r), lambda c=compiled: ray.get(c.execute(3))):

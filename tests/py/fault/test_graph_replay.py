@@ -7,12 +7,12 @@ import os
 import random
 import signal
 import threading
-import time
 
 import numpy as np
 import pytest
 import rounds
 import skate
+from patience import eventually
 from skate import _skate, exceptions
 from skate.dag import InputNode, MultiOutputNode
 
@@ -89,13 +89,6 @@ def chain(calls, **kw):
         for method, *more in calls:
             node = method.bind(node, *more)
     return node.experimental_compile(**kw)
-
-
-def eventually(true, seconds=20):
-    until = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < until
-        threading.Event().wait(0.002)
 
 
 def kill(actor):
@@ -249,7 +242,8 @@ def test_two_graphs_of_one_actor(ray):
     assert ray.get(first.execute(2)) == 2
     first.teardown()
     second = chain([(b.add,)])  # goes on where the first one left it
-    assert ray.get(second.execute(3)) == 5
+    kill(b)
+    assert ray.get(second.execute(3), timeout=60) == 5
     kill(b)
     assert ray.get(second.execute(3), timeout=60) == 8
     for g in (one, two, second):
