@@ -1,16 +1,15 @@
 """A compiled graph that is executed from other processes than the one that compiled it, its owner. What a caller passes goes to the owner, in the order of arrival, who executes; results are
 objects, which go back to whoever called.
 
-An owner that is an actor is called like any actor. The driver cannot be: there a small named actor, the *desk*, keeps calls until a thread of the driver takes them (as of Datasets in workers)."""
+An owner that is an actor is called like any actor. The driver cannot be: there a small named actor keeps calls until a thread of the driver takes them (_served.py)."""
 
 import asyncio
 import collections
 import itertools
-import threading
 import time
 import weakref
 
-from skate import _job, _skate, actor, exceptions
+from skate import _job, _served, _skate, exceptions
 from skate.dag.compiled_dag_ref import Result
 
 NAME, SPACE = "graphs", _job.SERVED + __name__
@@ -50,24 +49,15 @@ class Desk:
 
 def serve():
     """In the driver, on the engine's thread: there is a desk."""
-    try:
-        desk = actor.get_actor(NAME, SPACE)
-    except ValueError:
-        return  # it has ended already
-    threading.Thread(target=_serve, args=(desk,), name="skate-graph-calls", daemon=True).start()
+    _served.work(NAME, SPACE, _answer, "skate-graph-calls")
 
 
-def _serve(desk):
+def _answer(desk, asked):
+    number, graph, given = asked
     try:
-        while True:
-            for number, graph, given in _skate.get(desk.work.remote()):
-                try:
-                    desk.answer.remote(number, call(None, graph, given), None)
-                except Exception as e:
-                    desk.answer.remote(number, None, e)
-    except exceptions.RayError:
-        if _skate.is_initialized():
-            raise
+        desk.answer.remote(number, call(None, graph, given), None)
+    except Exception as e:
+        desk.answer.remote(number, None, e)
 
 
 def call(_, graph, given):
@@ -132,15 +122,7 @@ class Caller:
 
     def _at_desk(self):
         if self._desk is None:
-            given = {
-                "num_cpus": 0,
-                "max_concurrency": 1000,
-                "name": NAME,
-                "namespace": SPACE,
-                "lifetime": "detached",
-                "get_if_exists": True,
-            }
-            self._desk = actor.ActorClass(Desk, {}).options(**given, scheduling_strategy="DEFAULT").remote()
+            self._desk = _served.desk(Desk, NAME, SPACE)
         return self._desk
 
     def teardown(self, kill_actors=False):

@@ -9,8 +9,7 @@ import threading
 import time
 import uuid
 
-import skate
-from skate import _job, _skate
+from skate import _job, _served, _skate
 
 NAME, SPACE = "bars", _job.SERVED + __name__
 
@@ -100,7 +99,7 @@ class _Board:
         self.news[state["bar"]] = state
         self.there.set()
 
-    async def take(self):
+    async def work(self):
         await self.there.wait()
         self.there.clear()
         news, self.news = self.news, {}
@@ -113,35 +112,13 @@ _boards = {}  # session -> handle, in a worker
 def _board():
     session = _job.session()
     if session not in _boards:
-        how = {
-            "name": NAME,
-            "namespace": SPACE,
-            "get_if_exists": True,
-            "lifetime": "detached",
-            "num_cpus": 0,
-            "scheduling_strategy": "DEFAULT",
-        }
-        _boards[session] = skate.remote(_Board).options(**how).remote()
+        _boards[session] = _served.desk(_Board, NAME, SPACE)
     return _boards[session]
 
 
 def serve():
     """There is a board: draws what it tells from now on. Called by the engine's thread, in the driver."""
-    try:
-        board = skate.get_actor(NAME, namespace=SPACE)
-    except ValueError:
-        return  # it has ended already
-    threading.Thread(target=_serve, args=(board,), name="skate-bars", daemon=True).start()
-
-
-def _serve(board):
-    try:
-        while True:
-            for state in skate.get(board.take.remote()):
-                instance().process_state_update(state)
-    except Exception:
-        if skate.is_initialized():
-            raise
+    _served.work(NAME, SPACE, lambda _, state: instance().process_state_update(state), "skate-bars")
 
 
 # ---- drawing

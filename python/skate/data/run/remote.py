@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import skate
-from skate import _job
+from skate import _job, _served
 from skate.data.plan.node import below
 from skate.data.run.desks import RunDesk
 from skate.data.run.turns import held_bytes
@@ -22,11 +22,7 @@ NAME, SPACE = "data", _job.SERVED + "skate.data.run.serve"
 
 
 def _begin(job: tuple[Any, ...], context: Any) -> tuple[Any, int]:
-    desk = (
-        skate.remote(num_cpus=0)(RunDesk)
-        .options(name=NAME, namespace=SPACE, lifetime="detached", get_if_exists=True, scheduling_strategy="DEFAULT")
-        .remote()
-    )
+    desk = _served.desk(RunDesk, NAME, SPACE)
     return desk, skate.get(desk.begin.remote([skate.put(job)], held_bytes(context), os.getpid()))
 
 

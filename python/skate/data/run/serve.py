@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import Any
 
 import skate
-from skate import _skate
+from skate import _served, _skate
 from skate.data.run import execute, feed
 from skate.data.run.remote import NAME, SPACE
 from skate.data.run.turns import sent
@@ -15,21 +15,12 @@ from skate.data.run.turns import sent
 
 def serve() -> None:
     """There is a desk: works for it from now on. Called by the engine's thread."""
-    try:
-        desk = skate.get_actor(NAME, namespace=SPACE)
-    except ValueError:
-        return  # it has ended already
-    threading.Thread(target=_serve, args=(desk,), name="skate-data-serve", daemon=True).start()
+    _served.work(NAME, SPACE, _begin, "skate-data-serve")
 
 
-def _serve(desk: Any) -> None:
-    try:
-        while True:
-            for number, (ref,) in skate.get(desk.work.remote()):
-                threading.Thread(target=_job, args=(desk, number, ref), name=f"skate-data-{number}", daemon=True).start()
-    except Exception:
-        if skate.is_initialized():
-            raise
+def _begin(desk: Any, job: Any) -> None:
+    number, (ref,) = job
+    threading.Thread(target=_job, args=(desk, number, ref), name=f"skate-data-{number}", daemon=True).start()
 
 
 def _job(desk: Any, number: int, ref: Any) -> None:
