@@ -387,6 +387,10 @@ static uint64_t bytes_on_disk(const struct sk_blkq *q) {
     return sum;
 }
 
+bool sk_exchange_reads(const struct sk_step *x, const struct sk_sstage *s) {
+    return x->parked_disk && s->exchange->running && s->ready && bytes_on_disk(&s->ready->q);
+}
+
 sk_rc sk_exchange_refill(struct sk_step *x, struct sk_sstage *s, struct sk_err *err) {
     struct sk_exchange *e = s->exchange;
     if (!e->running || s->n_ready || e->next == e->n) return SK_OK;

@@ -115,8 +115,8 @@ struct sk_exchange {    /* of a stage that begins with one: what waits for its r
     bool cut, running;  /* running: its reduces are being made; before, its input comes, or the cut task works */
     bool tables;        /* its reduces keep tables in memory of their workers */
     uint32_t wanted, n; /* partitions: of the user, 0: any; that there are */
-    uint32_t
-        spread; /* 1 + the input whose parts of one partition several reduces may share; 0: none; 1 + inputs: that with most rows in it */
+    /* spread: 1 + the input whose parts of one partition several reduces may share; 0: none; 1 + inputs: that with most rows in it */
+    uint32_t spread;
     uint32_t shared;      /* the same of the partitions of the input that is ready: never more than inputs */
     uint32_t next, piece; /* first partition that not all reduces have that it needs; the first pack of `spread` that none of them has */
     uint32_t longest;     /* parts of the pack that has most */
@@ -207,9 +207,8 @@ struct sk_sstage {
     bool ordered;        /* its blocks leave in order */
     bool feeder, ramped; /* feeder: its blocks reach the consumer with no task between; ramped: a LIMIT is downstream */
     int64_t cpu_e4, gpu_e4, cap_rows, limit, batch_rows;
-    bool writes;   /* its tasks have effects outside */
-    bool packs;    /* its blocks are packs */
-    bool shuffles; /* they are, or it takes them */
+    bool writes; /* its tasks have effects outside */
+    bool packs;  /* its blocks are packs */
     uint32_t pool_min, pool_max, max_in_flight, max_tasks;
     /* input */
     struct sk_bundle *ready, *ready_last; /* the first one is never a place */
@@ -393,7 +392,8 @@ sk_rc sk_exchange_cut(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b, 
                       struct sk_err *err); /* its cut task yielded b */
 sk_rc sk_exchange_cut_done(struct sk_step *x, struct sk_sstage *s, struct sk_err *err);
 sk_rc sk_exchange_refill(struct sk_step *x, struct sk_sstage *s,
-                         struct sk_err *err); /* the next reduce's input is ready, if there is one */
+                         struct sk_err *err);                               /* the next reduce's input is ready, if there is one */
+bool sk_exchange_reads(const struct sk_step *x, const struct sk_sstage *s); /* the next reduce has parts that are on disk */
 void sk_exchange_launched(struct sk_step *x, struct sk_sstage *s, struct sk_stask *t);
 void sk_exchange_over(struct sk_step *x, struct sk_sstage *s, struct sk_stask *t);
 uint64_t sk_exchange_work(const struct sk_step *x, const struct sk_exchange *e,

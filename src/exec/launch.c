@@ -93,7 +93,6 @@ static sk_rc launch(struct sk_step *x, uint32_t si, struct sk_err *err) {
         x->gpu.queued_ns += (double)s->gpu_e4 * (double)t->est_ns;
     }
     SK_TRY(sk_step_act(x, (struct sk_act){.kind = SK_ACT_LAUNCH, .stage = si, .actor = t->actor, .id = t->id}, err));
-    if (SK_LIKELY(!s->shuffles)) return SK_OK;
     if (s->packs) t->values = sk_packs_values(x, s);
     return s->exchange ? sk_exchange_refill(x, s, err) : SK_OK;
 }

@@ -30,7 +30,6 @@ static void set_stage(struct sk_sstage *s, const struct sk_plan *plan, const str
         .batch_rows = d->batch_rows,
         .writes = st->writes,
         .packs = st->props & SK_OP_PACKS,
-        .shuffles = st->props & (SK_OP_PACKS | SK_OP_EXCHANGE),
         .pool_min = d->pool_min,
         .pool_max = d->pool_max,
         .max_tasks = d->max_tasks,

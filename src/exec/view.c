@@ -131,14 +131,6 @@ static enum sk_slot slot_of_actors(const struct sk_step *x, const struct sk_ssta
     return full && s->actors[i].in_flight == 0 ? SK_SLOT_NONE : SK_SLOT_FREE;
 }
 
-/* The next reduce of an exchange has slices that are on disk. */
-static bool reads(const struct sk_step *x, const struct sk_sstage *s) {
-    if (!x->conf.moves || !s->exchange || !s->exchange->running || !s->ready) return false;
-    for (const struct sk_blk *b = s->ready->q.head; b; b = b->next)
-        if (b->slice && b->pack->blk->on_disk) return true;
-    return false;
-}
-
 static enum sk_slot slot(const struct sk_step *x, const struct sk_sstage *s) {
     if (s->kind == SK_STAGE_ACTORS) return slot_of_actors(x, s);
     if (s->cpu_e4 <= 0 && s->gpu_e4 <= 0) { /* only custom resources: the engine knows how many run */
@@ -148,7 +140,7 @@ static enum sk_slot slot(const struct sk_step *x, const struct sk_sstage *s) {
     if (s->gpu_e4 > x->gpu.total) return SK_SLOT_NONE; /* actors have them: queued behind those it would wait as long as they live */
     bool ahead = false, full = x->cpu.used + s->cpu_e4 > x->cpu.total;
     /* What has parts on disk waits in line while the engine reads them: one a slot, or CPUs wait for the disk, and the disk for CPUs. */
-    int64_t est_ns = full && reads(x, s) ? 0 : (int64_t)s->est_ns;
+    int64_t est_ns = full && s->exchange && sk_exchange_reads(x, s) ? 0 : (int64_t)s->est_ns;
     if (!sk_slots_admit(&x->cpu, s->cpu_e4, est_ns, s->in_flight, &ahead) ||
         !sk_slots_admit(&x->gpu, s->gpu_e4, est_ns, s->in_flight, &ahead))
         return SK_SLOT_NONE;

@@ -58,10 +58,10 @@ struct sk_times { /* how often; not given: as is usual there */
 struct sk_exchange_desc {  /* of a node with SK_OP_EXCHANGE */
     bool cut;              /* its packs are runs (SK_PACK_RUN): a task that cuts them comes first. Else they list their parts */
     uint32_t n_partitions; /* reduces wanted, 1 to SK_PARTITIONS_MAX; 0: as many as their sizes ask for */
-    uint32_t
-        spread; /* of several inputs: 1 + number of the one whose parts of a partition that is too large several reduces may share, each of which has
-                              all parts of the others; their outputs, in order, are that of one reduce. 0: of none; 1 + n_inputs: of each partition the one that has
-                              most rows in it (of equal ones the first), which reduces are told */
+    /* Of several inputs: 1 + number of the one whose parts of a partition that is too large several reduces may share, each of which has all parts of the others;
+     * their outputs, in order, are that of one reduce. 0: of none; 1 + n_inputs: of each partition the one that has most rows in it (of equal ones the first),
+     * which reduces are told. */
+    uint32_t spread;
     bool tables; /* a reduce keeps tables in memory of its worker: as much as a block should have bytes, or less where its input is small */
 };
 #define SK_PARTITIONS_MAX (1u << 20)

@@ -42,8 +42,8 @@ static struct piece remove_kept(uint32_t i) {
 }
 
 static struct piece take(size_t n) {
-    uint32_t best =
-        UINT32_MAX; /* the smallest that is large enough: a last batch that is not full takes one, too, but nothing small holds a large piece */
+    /* The smallest that is large enough: a last batch that is not full takes one, too, but nothing small holds a large piece. */
+    uint32_t best = UINT32_MAX;
     for (uint32_t i = kept.n; i-- > 0;)
         if (kept.piece[i].cap >= n && kept.piece[i].cap / 4 <= n && (best == UINT32_MAX || kept.piece[i].cap < kept.piece[best].cap))
             best = i;

@@ -4,8 +4,8 @@
 #include <math.h>
 
 #define FIRST 50u /* the first round is so many-th of the pieces */
-#define UNITS \
-    16u /* of a round, at least, as long as it has so many pieces; twice the slots where that is more: none waits for one long task */
+/* Of a round, at least, as long as it has so many pieces; twice the slots where that is more: none waits for one long task. */
+#define UNITS 16u
 #define MOST_DEGREES 4096u /* of freedom: beyond, t is that of the normal distribution to 1 in 1,000 */
 
 struct sk_online_unit sk_online_unit(uint32_t n, uint32_t slots, uint32_t at) {

@@ -30,11 +30,10 @@ struct sk_shuffle_way {
 struct sk_shuffle_ops {
     const char *name;
     bool merges; /* it may say so: else there is no stage for that in the plan */
-    struct sk_shuffle_way (*way)(
-        const struct sk_shuffle_sizes
-            *z); /* asked for a map or a pack that could be merged, where sizes have changed by more than 1/32; pure */
-    uint32_t
-        merge_all; /* 0: as way says. Else so many packs are merged, however much that is, and also one alone: where merges are to move packs, to the nodes of a cluster (exec/sim) */
+    /* Asked for a map or a pack that could be merged, where sizes have changed by more than 1/32; pure. */
+    struct sk_shuffle_way (*way)(const struct sk_shuffle_sizes *z);
+    /* 0: as way says. Else so many packs are merged, however much that is, and also one alone: where merges are to move packs, to the nodes of a cluster (exec/sim). */
+    uint32_t merge_all;
 };
 
 const struct sk_shuffle_ops *sk_shuffle_find(const char *name); /* NULL: there is none */

@@ -309,18 +309,16 @@ static sk_rc l_keep(struct sk_engine *e, sk_oid o, const struct sk_payload *p, s
         memcpy(big.data, p->bytes.p, len);
         buf = &big;
     }
+    size_t own = (size_t)SK_ALIGN(SK_MAX(len, 1), SK_STORE_ALIGN), have = buf ? (size_t)SK_ALIGN(SK_MAX(buf->len, 1), SK_STORE_ALIGN) : 0;
+    if (buf) v.where = SK_V_STORE, v.off = buf->token, v.len = SK_MAX(len, 1);
     sk_driver_lock(e);
     sk_rc rc = l->closing ? sk_driver_closed(err) : SK_OK;
-    if (buf) {
-        size_t al = (size_t)SK_ALIGN(SK_MAX(len, 1), SK_STORE_ALIGN), have = (size_t)SK_ALIGN(SK_MAX(buf->len, 1), SK_STORE_ALIGN);
-        v.where = SK_V_STORE, v.off = buf->token, v.len = SK_MAX(len, 1);
-        if (rc == SK_OK && have > al) SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, buf->token + al, have - al, NULL));
-        buf->data = NULL;
-    }
     if (rc == SK_OK &&
         !sk_promise_keep(l, SK_PROC_DRIVER, o.v, &v, p->bytes.p, (struct sk_ids){(const uint64_t *)p->contains, p->n_contains}))
         rc = SK_ERR(err, SK_ENOENT, "this value was given before");
-    if (rc == SK_ENOENT && buf) SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, v.off, SK_ALIGN(v.len, SK_STORE_ALIGN), NULL));
+    if (rc != SK_OK) own = 0; /* nothing of the buffer is the object's */
+    if (buf && have > own) SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, v.off + own, have - own, NULL));
+    if (buf) buf->data = NULL;
     if (rc == SK_OK) {
         sk_obj_drain(l);
         sk_bell_ring(&l->ctl->bell[0]); /* who waits for it may be driving, asleep */

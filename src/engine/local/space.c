@@ -158,8 +158,8 @@ static void stuck(struct sk_local *l, int64_t now) {
         return;
     }
     if (sp->n_io) return;
-    const struct sk_list *first =
-        sk_list_first(&sp->rooms); /* a graph's waits for who waits for the graph, without us: nobody's help is awaited */
+    /* A graph's waits for who waits for the graph, without us: nobody's help is awaited. */
+    const struct sk_list *first = sk_list_first(&sp->rooms);
     if (!(first && sk_container_of(first, struct sk_room, link)->graph) && others_may_help(l)) sp->alone_ns = now;
     int64_t waited = now - sp->progress_ns;
     if (waited > TAKE_BACK_NS && !sp->taken_back) {
