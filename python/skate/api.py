@@ -534,9 +534,12 @@ def wait(
     if not ray_waitables:
         return [], []
     for w in ray_waitables:
-        if type(w) is ObjectRefGenerator:
+        t = type(w)
+        if t is ObjectRef:
+            continue
+        if t is ObjectRefGenerator:
             return _wait_mixed(ray_waitables, num_returns, timeout)
-        if type(w) is not ObjectRef and hasattr(type(w), "__skate_get__"):
+        if hasattr(t, "__skate_get__"):
             return _wait_results(ray_waitables, num_returns, timeout)
     return _skate.wait(ray_waitables, num_returns, timeout)
 

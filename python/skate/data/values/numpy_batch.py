@@ -26,9 +26,8 @@ class NumpyBatch(dict):
         self.rb, self.writable = rb, writable
         self.given: dict[str, np.ndarray] = {}  # as handed out
         self.copies: dict[str, np.ndarray] = {}  # of those whose objects are compared, which is cheaper than building the column again
-        self.codes: dict[
-            str, tuple[np.ndarray, np.ndarray]
-        ] = {}  # (different objects, their codes) of encoded strings: compared without a copy
+        # Of encoded strings (different objects, their codes): they are compared without a copy.
+        self.codes: dict[str, tuple[np.ndarray, np.ndarray]] = {}
 
     def __getitem__(self, name: str) -> np.ndarray:
         v = dict.__getitem__(self, name)
@@ -41,12 +40,10 @@ class NumpyBatch(dict):
                 _skate.coded_objects(v, values, codes)
             else:
                 v = column_to_numpy(name, col)
-            if name in self.codes:
-                pass
-            elif t.id in _IMMUTABLE or t.id == DICTIONARY and t.value_type.id in _IMMUTABLE or isinstance(t, EncodedText):
-                self.copies[name] = v.copy()
-            elif self.writable:
-                v = v.copy()
+                if t.id in _IMMUTABLE or t.id == DICTIONARY and t.value_type.id in _IMMUTABLE or isinstance(t, EncodedText):
+                    self.copies[name] = v.copy()
+                elif self.writable:
+                    v = v.copy()
             self.given[name] = v
             dict.__setitem__(self, name, v)
         return v
