@@ -378,7 +378,7 @@ static bool elsewhere(struct sk_spill *sp, struct sk_spill_job *job) {
 
 static int by_place(const void *a, const void *b) {
     const struct sk_spill_item *x = a, *y = b;
-    uintptr_t fx = (uintptr_t)x->at.stretch->file, fy = (uintptr_t)y->at.stretch->file;
+    uint64_t fx = x->at.stretch->file->serial, fy = y->at.stretch->file->serial; /* not by address: a schedule is repeated by its seed */
     if (fx != fy) return fx < fy ? -1 : 1;
     return x->at.off < y->at.off ? -1 : x->at.off > y->at.off;
 }
