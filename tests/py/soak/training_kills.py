@@ -76,7 +76,8 @@ def ranks(state, turn):
 
 
 def train(kind, path, turn, said, limit):
-    """A process: goes on where the files say, until the stream has `limit` bytes. Says after each step a line, the first with the seconds that it took to begin."""
+    """A process: goes on where the files say, until the stream has `limit` bytes. Says a line after each step behind which it has written
+    a state, the first with the seconds that it took to begin."""
     skate.init(num_cpus=2, object_store_memory=64 << 20, logging_level="error")
     sd.DataContext.get_current().enable_progress_bars = False
     state, at = None, 0
@@ -87,14 +88,14 @@ def train(kind, path, turn, said, limit):
     with open(path, "ab") as out:
         out.truncate(at)
         for ids, behind in KINDS[kind](state, turn):
-            line = b"+\n" if line else b"%.6f\n" % (time.perf_counter() - begun)
             out.write(ids.tobytes())
             out.flush()
             if behind is not None:
                 with open(path + ".new", "w") as f:
                     json.dump([behind, out.tell()], f)
                 os.replace(path + ".new", path + ".state")
-            os.write(said, line)
+                line = b"+\n" if line else b"%.6f\n" % (time.perf_counter() - begun)
+                os.write(said, line)
             if out.tell() >= limit:
                 break
 
