@@ -18,6 +18,7 @@
 #include "ipc/ipc.h"
 
 #define GRAPH_MAGIC 0x4850415247444b53ull /* "SKDGRAPH" */
+enum { MORE = 200 };                      /* bytes of a story that are kept for why its actor may not go on */
 
 struct sk_dag_head {
     uint64_t magic;
@@ -194,20 +195,36 @@ static bool goes_on(struct sk_dag_head *h, uint32_t actor, char *more, size_t ca
     return true;
 }
 
+static uint32_t actor_of(const struct sk_dag_head *h, uint64_t id) { /* n_actors: it is in no seat of this graph */
+    uint32_t i = 0;
+    while (i < h->n_actors && ((const uint64_t *)at(h, h->ids))[i] != id) i++;
+    return i;
+}
+
+/* Only the first death is told. */
+static void note_death(struct sk_dag_head *h, uint32_t who, const char *how, const char *more) {
+    if (sk_load_acq(&h->dead)) return;
+    (void)snprintf(h->story, sizeof h->story, "%.*s%s", (int)(sizeof h->story - MORE), how, more);
+    sk_store_rel(&h->dead, who + 1);
+}
+
+void sk_dag_condemn(void *head, uint64_t id, const char *how) {
+    struct sk_dag_head *h = head;
+    uint32_t i = is_graph(h) ? actor_of(h, id) : 0;
+    if (!is_graph(h) || i == h->n_actors) return;
+    note_death(h, i, how, "");
+    sk_dag_close(h);
+}
+
 void sk_dag_bury(void *head, uint64_t id, const char *how, bool restarts) {
     struct sk_dag_head *h = head;
-    uint32_t i = 0;
     if (!is_graph(h)) return;
     bool all = id == UINT64_MAX;
-    while (id && i < h->n_actors && ((const uint64_t *)at(h, h->ids))[i] != id) i++;
+    uint32_t i = actor_of(h, id);
     if (id && !all && i == h->n_actors) return;
-    if (!id) i = h->n_actors;
-    char more[200] = "";
+    char more[MORE] = "";
     if (restarts && id && !all && goes_on(h, i, more, sizeof more)) return;
-    if (sk_load_acq(&h->dead) == 0) {
-        (void)snprintf(h->story, sizeof h->story, "%.*s%s", (int)(sizeof h->story - sizeof more), how, more);
-        sk_store_rel(&h->dead, i + 1);
-    }
+    note_death(h, i, how, more);
     if (!all) reader_gone(h, id ? i : h->n_actors + 1);
     sk_dag_close(h);
     if (id && !all) sk_dag_seat_leave(sk_dag_seat(h, i), SK_EDEAD, how);

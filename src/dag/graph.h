@@ -35,6 +35,8 @@ void sk_dag_close(struct sk_dag_head *h); /* all channels: every wait ends with 
  * seat is empty again, and the graph goes on when somebody sits there, unless what was under way has killed it as often as it may; else nobody takes its
  * place, and the graph is closed. From anywhere that maps it; one at a time. Nothing happens before the graph was created. */
 void sk_dag_bury(void *head, uint64_t id, const char *how, bool restarts);
+/* The actor with that id was killed for good, and its process may run on for a moment: the graph is closed now, and sk_dag_bury follows. Called as that is. */
+void sk_dag_condemn(void *head, uint64_t id, const char *how);
 /* Moves with each seat that is lost and when the graph is closed: look at it, then at what it is about, then wait while it is the same. */
 _Atomic uint32_t *sk_dag_changes(struct sk_dag_head *h);
 bool sk_dag_closed(const struct sk_dag_head *h);

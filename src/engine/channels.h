@@ -11,7 +11,8 @@ struct sk_graph_hooks {
     /* A process of actor `a` has ended, `how` says why. restarts: it will have another one. a.v 0: the graph's owner has ended. UINT64_MAX:
      * the engine closes, and who owns it may go on looking. */
     void (*bury)(void *head, sk_aid a, const char *how, bool restarts);
-    bool (*in_use)(const void *head); /* of one that was closed: somebody may still look at its memory */
+    void (*condemn)(void *head, sk_aid a, const char *how); /* `a` was killed for good; when its process has ended, bury is called */
+    bool (*in_use)(const void *head);                       /* of one that was closed: somebody may still look at its memory */
 };
 
 struct sk_channels_ops {

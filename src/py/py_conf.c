@@ -14,10 +14,11 @@ static bool interrupted(void *ctx) {
     return stop;
 }
 
-/* A worker has made an actor that asks the driver for something: the hook hears of it on a thread of its own, for nothing may wait for the GIL here. */
 static void bury(void *head, sk_aid a, const char *how, bool restarts) { sk_dag_bury(head, a.v, how, restarts); }
-static const struct sk_graph_hooks graph_hooks = {.bury = bury, .in_use = sk_dag_in_use};
+static void condemn(void *head, sk_aid a, const char *how) { sk_dag_condemn(head, a.v, how); }
+static const struct sk_graph_hooks graph_hooks = {.bury = bury, .condemn = condemn, .in_use = sk_dag_in_use};
 
+/* A worker has made an actor that asks the driver for something: the hook hears of it on a thread of its own, for nothing may wait for the GIL here. */
 struct named {
     PyObject *hook;
     char *name; /* in `space` */

@@ -174,6 +174,24 @@ static uint64_t get(struct sk_chan_end *out) {
     return v;
 }
 
+TEST(a_condemned_actor_closes_the_graph_while_its_process_lives) {
+    struct world *w = world(2);
+    const char *how;
+    sk_dag_condemn(w->head, 5, "a stranger");
+    CHECK(!sk_dag_closed(w->head) && sk_dag_dead(w->head, &how) == SK_DAG_NONE);
+    CHECK(sk_dag_seat_take(sk_dag_seat(w->head, 0), GRAPH, 0) && sk_dag_seat_take(sk_dag_seat(w->head, 1), GRAPH, 0));
+    sk_dag_condemn(w->head, 71, "killed for good");
+    CHECK(sk_dag_closed(w->head) && sk_dag_dead(w->head, &how) == 1);
+    CHECK(strcmp(how, "killed for good") == 0);
+    sk_dag_bury(w->head, 70, "the other one", false);
+    CHECK(sk_dag_in_use(w->head)); /* its process may look at the memory still */
+    sk_dag_bury(w->head, 71, "signal 9", false);
+    CHECK(!sk_dag_in_use(w->head));
+    CHECK_EQ(sk_dag_dead(w->head, &how), 1);
+    CHECK(strcmp(how, "killed for good") == 0);
+    sk_dag_plan_deinit(&w->plan);
+}
+
 TEST(graph_tables) {
     struct world *w = world(2);
     CHECK(sk_dag_channel(w->head, 0) && sk_dag_channel(w->head, 1) && sk_dag_channel(w->head, 2) && !sk_dag_channel(w->head, 3));
@@ -195,6 +213,7 @@ TEST(graph_tables) {
     CHECK_OK(sk_dag_seat_wait(sk_dag_seat(w->head, 0), 0));
     uint64_t none[200] = {0};
     sk_dag_bury(none, 71, "of no graph", true);
+    sk_dag_condemn(none, 71, "of no graph");
     CHECK(!sk_dag_in_use(none));
     sk_dag_plan_deinit(&w->plan);
 }

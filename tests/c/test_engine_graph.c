@@ -15,6 +15,7 @@ enum { MOVES = 60, KEEPS = 6 };
 /* What lies at the head of a graph here; the hooks look at it in the driver. */
 struct head {
     uint64_t used, n_told;
+    uint64_t condemned; /* an actor; 0: none yet */
     struct told {
         uint64_t actor;
         bool restarts;
@@ -28,8 +29,13 @@ static void bury(void *head, sk_aid a, const char *how, bool restarts) {
     CHECK(*how && h->n_told < SK_COUNT(h->told));
     h->told[h->n_told++] = (struct told){a.v, restarts};
 }
+static void condemn(void *head, sk_aid a, const char *how) {
+    struct head *h = head;
+    CHECK(*how && !h->condemned);
+    h->condemned = a.v;
+}
 static bool in_use(const void *head) { return ((const struct head *)head)->used != 0; }
-static const struct sk_graph_hooks hooks = {bury, in_use};
+static const struct sk_graph_hooks hooks = {.bury = bury, .condemn = condemn, .in_use = in_use};
 
 static sk_rc extent(struct sk_engine *e, uint64_t graph, uint64_t len, sk_off *off, struct sk_err *err) {
     uint64_t cap, size;
@@ -209,7 +215,9 @@ TEST(graph_hears_of_an_actor_that_is_ended) {
     CHECK_OK(eng->ops->actor_end(eng, d.a, false, NULL));
     is_told(&d, true);
     CHECK_GT(eng_take(JOB(.fn = "graph_pid", .actor = d.a)), 0);
+    CHECK_EQ(d.h->condemned, 0); /* it went on */
     CHECK_OK(eng->ops->actor_end(eng, d.a, true, NULL));
+    CHECK_EQ(d.h->condemned, d.a.v); /* at once, whenever its process ends */
     is_told(&d, false);
     close_all(&d);
 }

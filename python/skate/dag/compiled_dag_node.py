@@ -293,7 +293,8 @@ class CompiledDAG(Results):
                 f"execute(): no room for the input within {self._submit_timeout} s (RAY_CGRAPH_submit_timeout): an actor of the graph is slow, or hangs. ({e})"
             ) from None
         except exceptions.RayChannelError:
-            raise self._over() from None
+            if self._graph.dead is None:  # else the reference raises, as that of a call of a dead actor
+                raise self._over() from None
         self._execution_index += 1
         return self._execution_index
 
@@ -318,14 +319,14 @@ class CompiledDAG(Results):
             kwargs: input.name.
 
         Returns:
-            A CompiledDAGRef; of a graph that ends with MultiOutputNode a list of them.
+            A CompiledDAGRef; of a graph that ends with MultiOutputNode a list of them. Where an actor of the graph has died they raise ActorDiedError, as the
+            reference to a plain call of that actor does.
 
         Raises:
             ValueError: Arguments do not fit; the graph is for execute_async().
             RayCgraphCapacityExceeded: Too many executions are under way: get some results.
             RayChannelTimeoutError: There was no room in time.
             RayChannelError: It was torn down.
-            ActorDiedError: An actor of it died.
         """
         if self._enable_asyncio:
             raise ValueError("Use execute_async if enable_asyncio=True")

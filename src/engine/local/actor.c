@@ -378,7 +378,10 @@ void sk_actor_kill(struct sk_local *l, struct sk_lactor *a, bool no_restart) {
         a->stopping = a->no_restart = true;
         sk_name_free(&a->name);
         if (w) {
-            sk_peer_kill(l, w, "The actor is dead because it was killed by `ray.kill`");
+            static const char WHY[] = "The actor is dead because it was killed by `ray.kill`";
+            /* What graphs ask of it from now on it does not answer, however long its process still lives. */
+            sk_lgraphs_actor_killed(l, a->id, WHY);
+            sk_peer_kill(l, w, WHY);
             sk_actor_fail_calls(l, a, "it was killed by `ray.kill`");
         } else {
             sk_actor_dead(l, a, "it was killed by `ray.kill`");

@@ -91,6 +91,13 @@ void sk_lgraphs_actor_died(struct sk_local *l, uint64_t aid, const char *how, bo
     reap(l);
 }
 
+void sk_lgraphs_actor_killed(struct sk_local *l, uint64_t aid, const char *how) {
+    SK_LIST_EACH (it, &l->graphs.all) {
+        struct sk_lgraph *g = graph_of(it);
+        if (g->has_head && l->graphs.hooks.condemn) l->graphs.hooks.condemn(head_of(l, g), (sk_aid){aid}, how);
+    }
+}
+
 void sk_lgraphs_proc_dead(struct sk_local *l, uint32_t proc, const char *how) {
     SK_LIST_EACH (it, &l->graphs.all) {
         if (graph_of(it)->owner != proc) continue;

@@ -32,8 +32,10 @@ void sk_lgraph_close(struct sk_local *l, uint32_t proc, uint64_t id); /* proc is
 /* The driver's lease [off, +len) is the graph's from now on. SK_ECLOSED: there is no such graph; SK_ENOMEM. The lease was given back then. */
 sk_rc sk_lgraph_own(struct sk_local *l, uint64_t id, uint64_t off, uint64_t len, struct sk_err *err) SK_MUST_USE;
 void sk_lgraph_free(struct sk_local *l, uint64_t id, uint64_t off);
-void sk_lgraphs_actor_died(struct sk_local *l, uint64_t aid, const char *how,
-                           bool restarts);                                     /* a process of it; restarts: it will have another */
+/* An actor was killed for good: graphs that it is in are closed. Its process ends soon, which is told by sk_lgraphs_actor_died. */
+void sk_lgraphs_actor_killed(struct sk_local *l, uint64_t aid, const char *how);
+/* A process of it has ended. restarts: it will have another. */
+void sk_lgraphs_actor_died(struct sk_local *l, uint64_t aid, const char *how, bool restarts);
 void sk_lgraphs_proc_dead(struct sk_local *l, uint32_t proc, const char *how); /* its own graphs */
 bool sk_lgraphs_end(struct sk_local *l, const char *why); /* the engine closes: all of them. True: some memory may still be looked at */
 void sk_lgraphs_free(struct sk_local *l);                 /* what this process notes of them, and no memory of the store */

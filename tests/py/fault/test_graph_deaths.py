@@ -40,6 +40,9 @@ class Actor:
     def pid(self, x=None):
         return os.getpid()
 
+    def parent(self):
+        return os.getppid()
+
     def ref_of(self, x):
         return [skate.put(x)]
 
@@ -125,6 +128,26 @@ def test_a_killed_actor_is_named_and_the_others_live(ray):
     assert _skate.Graph.living() == 0
 
 
+def test_an_execution_after_a_kill_fails_however_long_the_process_lives(ray):
+    actors = [Actor.remote() for _ in range(3)]
+    with InputNode() as x:
+        compiled = MultiOutputNode([a.echo.bind(x) for a in actors]).experimental_compile()
+    assert ray.get(compiled.execute(1)) == [1, 1, 1]
+    fork_server = ray.get(actors[0].parent.remote())
+    stop(fork_server)  # who kills: the actor's process lives on
+    try:
+        ray.kill(actors[0])
+        refs = compiled.execute(2)  # as a call of a dead actor: the reference raises
+        for ref in refs:
+            with pytest.raises(exceptions.ActorDiedError, match=r"killed by `ray.kill`"):
+                ray.get(ref)
+    finally:
+        os.kill(fork_server, signal.SIGCONT)
+    assert ray.get([a.echo.remote(3) for a in actors[1:]]) == [3, 3]
+    compiled.teardown()
+    eventually(lambda: _skate.Graph.living() == 0)
+
+
 def test_it_dies_in_the_middle_of_a_method(ray):
     a, b = Actor.remote(), Actor.remote()
     compiled = chain([a, b], "die_at")
@@ -134,8 +157,9 @@ def test_it_dies_in_the_middle_of_a_method(ray):
     with pytest.raises(exceptions.ActorDiedError):
         ray.get(last)
     assert ray.get(refs[:2]) == [0, 1]  # what was there before stays
+    later = compiled.execute(4)
     with pytest.raises(exceptions.ActorDiedError):
-        compiled.execute(4)
+        ray.get(later)
     compiled.teardown()
     with pytest.raises(exceptions.RayChannelError):
         compiled.execute(1)

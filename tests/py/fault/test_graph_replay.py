@@ -156,8 +156,9 @@ def test_an_execution_that_always_kills_comes_to_an_end(ray):
         exceptions.ActorDiedError, match=r"(?s)signal 9.*max_task_retries is 2, and 3 of its processes have died in execution 1"
     ):
         ray.get(refs[1], timeout=60)
+    later = compiled.execute(3)
     with pytest.raises(exceptions.ActorDiedError):
-        compiled.execute(3)
+        ray.get(later)
     compiled.teardown()
     assert ray.get(a.echo.remote(5)) == 5  # the actor has more lives
     again = chain([(a.echo,)])
