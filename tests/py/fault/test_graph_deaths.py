@@ -223,6 +223,20 @@ def test_references_inside_values(ray):
     compiled.teardown()
 
 
+@pytest.mark.parametrize("value", [7, np.arange(100_000)], ids=["small", "large"])
+def test_references_that_a_dead_actor_put_into_messages(ray, value):
+    a = Actor.remote()
+    with InputNode() as x:
+        compiled = a.ref_of.bind(x).experimental_compile()
+    unread, read = compiled.execute(value), ray.get(compiled.execute(value))
+    os.kill(ray.get(a.pid.remote()), signal.SIGKILL)
+    with pytest.raises(exceptions.ActorDiedError):
+        ray.get(a.pid.remote())
+    for message in (ray.get(unread), read):
+        assert np.array_equal(ray.get(message[0]), value)
+    compiled.teardown()
+
+
 def test_compile_and_teardown_leave_nothing(ray):
     actors = [Actor.remote() for _ in range(2)]
     pids = ray.get([a.pid.remote() for a in actors])
