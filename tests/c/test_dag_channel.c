@@ -355,7 +355,8 @@ static void woken(bool full, void (*what)(struct rig *r), sk_rc expected) {
         struct sleeper s = {r, full ? SK_CHAN_WRITER : 0, 1};
         pthread_t t;
         CHECK_EQ(pthread_create(&t, NULL, sleeps, &s), 0);
-        for (uint64_t k = test_below(2000); k; k--) sched_yield(); /* it sleeps, or is about to, or has not begun */
+        /* It sleeps, or is about to, or has not begun. By the clock: on a busy machine one yield takes as long as hundreds on a quiet one. */
+        for (int64_t until = sk_now_ns() + (int64_t)test_below(200000); sk_now_ns() < until;) sched_yield();
         what(r);
         CHECK_EQ(pthread_join(t, NULL), 0);
         CHECK_EQ(s.rc, expected);
