@@ -80,6 +80,7 @@ MODULES = {
     "flat": "skate.data.values.flat",
     "frames": "skate.data.values.frames",
     "from_arrow": "skate.data.values.from_arrow",
+    "gathered": "skate.data.values.gathered",
     "numbering": "skate.data.values.numbering",
     "numpy_batch": "skate.data.values.numpy_batch",
     "pictures": "skate.data.values.pictures",
@@ -169,6 +170,7 @@ if TYPE_CHECKING:
     from skate.data.values import flat as flat
     from skate.data.values import frames as frames
     from skate.data.values import from_arrow as from_arrow
+    from skate.data.values import gathered as gathered
     from skate.data.values import numbering as numbering
     from skate.data.values import numpy_batch as numpy_batch
     from skate.data.values import pictures as pictures

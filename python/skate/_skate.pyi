@@ -168,9 +168,8 @@ def raw(ref: ObjectRef[Any], /) -> Any: ...  # the bytes of a block; in the stor
 def file_of(data: Any, /) -> tuple[int, int] | None: ...
 def block(data: Any, owner: Any, /) -> Any: ...  # the batch that these bytes, which owner keeps in place, are
 def pages(n: int, /) -> Any: ...  # bytes of this process that may be written, at a page; used again when the last array over them is gone
-
-# as Rows.take: the rows at pairs of uint32 (batch, row)
-def gather(batches: list[Any], places: Any, alloc: Callable[[int], Any] | None = None, /) -> tuple[Any, Any]: ...
+def pages_counts() -> tuple[int, int]: ...  # pieces of it that somebody has, those that are kept for the next one
+def gather(batches: list[Any], places: Any, /) -> Any: ...  # the batch of the rows at pairs of uint32 (batch, row)
 def rows_begin(window: int, seed: int, epoch: int, start: int, /) -> int: ...  # the first row of the stream that Rows of these needs
 
 class Rows:
@@ -182,10 +181,10 @@ class Rows:
     def add(self, batch: Any) -> None: ...  # ValueError: of another schema
     def end(self) -> None: ...  # there are no more
     def wants(self, n: int) -> bool: ...  # whether to add more before n rows are taken
-    def take(self, n: int, alloc: Callable[[int], Any] | None = None) -> tuple[Any, Any] | None:
-        """(batch of the next n rows, or of those that are ready, the memory that it is in: of alloc(bytes), else of memory()); None: none is ready."""
-    # as take(n), but to be gathered later, by any thread: an object with num_rows, and write(alloc=None); None: none is ready
-    def plan(self, n: int) -> Any: ...
+    def plan(self, n: int) -> Any:
+        """The next n rows, or those that are ready, to be gathered by any thread; None: none is ready. It has num_rows, and write(alloc=None) gathers them: (the block, in memory of
+        alloc(bytes), else of pages(); by column (where its values lie in there, their bytes), or None for one that has nulls or is no numbers and lists of them)."""
+
     def cast(self, function: Callable[[Any], Any]) -> None: ...  # each batch that is held becomes function(batch)
 
 class Watcher:

@@ -71,6 +71,12 @@ struct sk_block_largest {
 bool sk_block_plan_largest(const struct sk_block_plan *plan, struct sk_block_largest *out);
 /* The same as write, for a dst at whose place `off` that buffer lies already. */
 void sk_block_write_around(const struct sk_block_plan *plan, uint8_t *dst, const struct sk_block_largest *there);
+/* Where the values of each column go, [n_columns]: bytes [off, off + len) of the block, numbers of one width in the order of the rows, if none is null; of lists the numbers in them.
+ * off 0: the column is of another kind, has nulls at some level, or has no values. */
+struct sk_block_values {
+    uint64_t off, len;
+};
+void sk_block_plan_values(const struct sk_block_plan *plan, struct sk_block_values *out);
 void sk_block_plan_free(struct sk_block_plan *plan);
 /* The same for rows index[0], ..., index[n - 1] only, in this order; rows may repeat. SK_EINVAL, too: an index that is no row. The index need not outlive
  * the plan. Cost: 16 bytes a run of neighbouring rows. */

@@ -211,6 +211,39 @@ struct sk_block_sizes sk_block_plan_sizes(const struct sk_block_plan *p) {
     return (struct sk_block_sizes){p->hdr.n_rows, p->data_bytes, p->hdr.total_bytes, p->schema_crc};
 }
 
+/* ---- the values of columns ---- */
+
+static uint32_t nodes_of(const struct ArrowSchema *s) {
+    uint32_t n = 1 + (s->dictionary ? nodes_of(s->dictionary) : 0);
+    for (int64_t i = 0; i < s->n_children; i++) n += nodes_of(s->children[i]);
+    return n;
+}
+
+/* Of the field that is node `at`: down through lists to their numbers. */
+static struct sk_block_values values_of(const struct sk_block_plan *p, const struct ArrowSchema *s, uint32_t at) {
+    for (;; s = s->children[0], at++) {
+        const struct sk_block_node *node = &p->nodes[at];
+        struct sk_block_type t;
+        SK_ASSERT(at < p->hdr.n_nodes && sk_block_type_parse(s->format, &t)); /* measure has been here */
+        if (s->dictionary || node->null_count || t.is_map) break;
+        if (t.kind == SK_BLOCK_FIXED) {
+            const struct sk_block_op *op = &p->ops[node->first_buffer + 1];
+            return (struct sk_block_values){op->off, op->len};
+        }
+        if (t.kind != SK_BLOCK_LIST && t.kind != SK_BLOCK_FIXED_LIST) break;
+    }
+    return (struct sk_block_values){0, 0};
+}
+
+void sk_block_plan_values(const struct sk_block_plan *p, struct sk_block_values *out) {
+    uint32_t at = 1; /* behind the batch itself */
+    SK_ASSERT(!p->n_parts);
+    for (int64_t i = 0; i < p->schema->n_children; i++) {
+        out[i] = values_of(p, p->schema->children[i], at);
+        at += nodes_of(p->schema->children[i]);
+    }
+}
+
 void sk_block_plan_free(struct sk_block_plan *p) {
     if (!p) return;
     sk_block_extras_free(p->extras);

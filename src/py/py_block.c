@@ -255,8 +255,7 @@ PyObject *py_pack_decode(struct py_state *st, const struct sk_view *v, struct py
     return buf;
 }
 
-/* Takes buf, which may be NULL. */
-static PyObject *batch_of(struct py_state *st, PyObject *buf) {
+PyObject *py_batch_in(struct py_state *st, PyObject *buf) {
     PyObject *r = NULL;
     Py_buffer b;
     if (buf && PyObject_GetBuffer(buf, &b, PyBUF_SIMPLE) == 0) {
@@ -274,11 +273,11 @@ PyObject *py_batch_of_plan(struct py_state *st, const struct sk_block_plan *plan
     PY_DROP(st)
     sk_block_write(plan, p);
     PY_TAKE(st)
-    return batch_of(st, buf);
+    return py_batch_in(st, buf);
 }
 
 PyObject *py_block_decode(struct py_state *st, const struct sk_view *v, struct py_keep *k) {
-    return batch_of(st, py_pack_decode(st, v, k));
+    return py_batch_in(st, py_pack_decode(st, v, k));
 }
 
 /* ---- BlockOut, block_nbytes --------------------------------------------------------------------------------------------- */
@@ -363,7 +362,7 @@ static PyObject *blockout_batch(PyObject *o, PyObject *unused) {
     const struct sk_value *v = out_of(o)->value;
     if (v && v->kind != SK_VALUE_BLOCK) return PyErr_Format(PyExc_TypeError, "a pack is no batch");
     if (out_of(o)->batch) return Py_NewRef(out_of(o)->batch);
-    return batch_of(st, blockout_written(o, unused));
+    return py_batch_in(st, blockout_written(o, unused));
 }
 
 PyObject *py_blockout_new(struct py_state *st, struct sk_value *value, PyObject *owner) {

@@ -24,6 +24,7 @@ static struct {
     struct piece piece[KEPT_MAX];
     size_t bytes;
     uint32_t n, users; /* users: those for whom it is worth to keep them */
+    uint64_t in_use;   /* pieces that somebody has */
 } kept;
 
 struct memory {
@@ -82,6 +83,7 @@ PyObject *py_pages_new(struct py_state *st, size_t n) {
     if (!m) return NULL;
     m->n = n;
     m->at = take(SK_MAX(n, 1));
+    kept.in_use += m->at.p != NULL;
     if (m->at.p) return (PyObject *)m;
     Py_DECREF(m);
     return PyErr_NoMemory();
@@ -93,10 +95,18 @@ static PyObject *m_pages(PyObject *module, PyObject *size) {
     return py_pages_new(PyModule_GetState(module), n);
 }
 
+static PyObject *m_pages_counts(PyObject *module SK_UNUSED, PyObject *unused SK_UNUSED) {
+    return Py_BuildValue("(KI)", (unsigned long long)kept.in_use, (unsigned)kept.n);
+}
+
 static void memory_dealloc(PyObject *o) {
     struct memory *m = (struct memory *)(void *)o;
     PyTypeObject *type = Py_TYPE(o);
-    if (m->at.p) give(m->at);
+    if (m->at.p) {
+        SK_ASSERT(kept.in_use);
+        kept.in_use--;
+        give(m->at);
+    }
     PyObject_Free(o);
     Py_DECREF(type);
 }
@@ -123,5 +133,7 @@ int py_pages_types(PyObject *module, struct py_state *st) {
 PyMethodDef py_pages_methods[] = {
     {"pages", m_pages, METH_O,
      "pages(n_bytes): bytes of this process that may be written, at a page; used again when the last array over them is gone."},
+    {"pages_counts", m_pages_counts, METH_NOARGS,
+     "pages_counts(): (pieces of pages() that somebody has, those that are kept for the next one)."},
     {NULL, NULL, 0, NULL},
 };

@@ -1,7 +1,7 @@
 /* py_rows.c - _skate.Rows: batches go in, batches of any size come out: their rows in order or shuffled (block/sampler.h), gathered once, without the GIL.
  *
  * What comes out lies in memory that is used again (py_pages.c), or in memory of the caller's: pages that are locked for a GPU. A batch that went in is held until the last of its rows
- * came out. */
+ * came out. Whoever makes arrays over a block is told where the values of its columns lie (_Planned.write), and needs no Arrow. */
 #include "block/sampler.h"
 #include "py/py_pages.h"
 #include "py/py_work.h"
@@ -25,7 +25,7 @@ struct rows {
 struct planned {                  /* a batch that is to be gathered: all that it takes, so that it can be done whenever, by any thread */
     PyObject_HEAD PyObject *keep; /* the structs of what it is gathered from */
     struct sk_block_plan *plan;
-    uint64_t size, n;
+    uint64_t size, n, n_columns;
     struct sk_place *places;        /* [n] */
     const struct ArrowArray **used; /* what the plan points into, too */
     struct sk_block_side side;
@@ -191,6 +191,7 @@ static struct planned *plan_next(struct py_state *st, struct rows *r, uint64_t n
         p->n = n;
         if (rc == SK_OK && r->two && PyList_Append(p->keep, r->two) == 0 && number_batches(r, p) == 0) {
             const struct ArrowSchema *schema = r->schema;
+            p->n_columns = (uint64_t)schema->n_children;
             r->busy = true;
             PY_DROP(st)
             rc = sk_block_measure_places(schema, &p->side, 1, NULL, n, &p->plan, &p->size, &err);
@@ -216,59 +217,61 @@ static void planned_dealloc(PyObject *o) {
     Py_DECREF(type);
 }
 
-/* The rows of a plan in memory that `alloc` gives (None: in Memory): (batch, memory). */
+/* The rows of a plan, written into memory that `alloc` gives (None: into _Memory). */
 static PyObject *written(struct py_state *st, const struct sk_block_plan *plan, uint64_t size, PyObject *alloc) {
-    PyObject *room = alloc == Py_None ? py_pages_new(st, (size_t)size) : PyObject_CallFunction(alloc, "K", (unsigned long long)size),
-             *out = NULL;
+    PyObject *room = alloc == Py_None ? py_pages_new(st, (size_t)size) : PyObject_CallFunction(alloc, "K", (unsigned long long)size);
     Py_buffer b;
     if (!room || PyObject_GetBuffer(room, &b, PyBUF_WRITABLE) < 0) {
         Py_XDECREF(room);
         return NULL;
     }
     if ((uint64_t)b.len < size || ((uintptr_t)b.buf & (SK_BLOCK_ALIGN - 1))) {
-        PyErr_Format(PyExc_ValueError, "Rows.take: %zd bytes at %p for a batch of %llu, which begins at a multiple of %u", b.len, b.buf,
+        PyErr_Format(PyExc_ValueError, "Rows: %zd bytes at %p for a batch of %llu, which begins at a multiple of %u", b.len, b.buf,
                      (unsigned long long)size, SK_BLOCK_ALIGN);
+        Py_CLEAR(room);
     } else {
         PY_DROP(st)
         sk_block_write(plan, b.buf);
         PY_TAKE(st)
-        PyObject *batch = py_block_of(st, room, b.buf, (size_t)size);
-        if (batch) out = Py_BuildValue("(NO)", batch, room);
     }
     PyBuffer_Release(&b);
-    Py_DECREF(room);
+    return room;
+}
+
+/* A tuple, by column: (where its values lie in the block, their bytes), or None (block.h: sk_block_plan_values). */
+static PyObject *values_of(const struct planned *p) {
+    Py_ssize_t n = (Py_ssize_t)p->n_columns;
+    struct sk_block_values *v = sk_alloc(SK_TAG_PY, ((size_t)n + 1) * sizeof *v);
+    if (!v) return PyErr_NoMemory();
+    PyObject *out = PyTuple_New(n);
+    sk_block_plan_values(p->plan, v);
+    for (Py_ssize_t i = 0; out && i < n; i++) {
+        PyObject *at = v[i].off ? Py_BuildValue("(KK)", (unsigned long long)v[i].off, (unsigned long long)v[i].len) : Py_NewRef(Py_None);
+        if (at) PyTuple_SET_ITEM(out, i, at);
+        else Py_CLEAR(out);
+    }
+    sk_free(v);
     return out;
 }
 
 static PyObject *planned_write(PyObject *o, PyObject *args) {
     PyObject *alloc = Py_None;
+    struct planned *p = planned_of(o);
     if (!PyArg_ParseTuple(args, "|O:write", &alloc)) return NULL;
-    return written(py_state_of(Py_TYPE(o)), planned_of(o)->plan, planned_of(o)->size, alloc);
+    PyObject *room = written(py_state_of(Py_TYPE(o)), p->plan, p->size, alloc), *values = room ? values_of(p) : NULL;
+    if (values) return Py_BuildValue("(NN)", room, values);
+    Py_XDECREF(room);
+    return NULL;
 }
 
 static PyObject *planned_rows(PyObject *o, void *closure SK_UNUSED) { return PyLong_FromUnsignedLongLong(planned_of(o)->n); }
 
-/* The next rows as a plan, None: none is ready. */
-static PyObject *next_plan(struct rows *r, unsigned long long want) {
-    if (is_busy(r)) return NULL;
+static PyObject *rows_plan(PyObject *o, PyObject *arg) {
+    struct rows *r = rows_of(o);
+    unsigned long long want = PyLong_AsUnsignedLongLong(arg);
+    if (PyErr_Occurred() || is_busy(r)) return NULL;
     uint64_t n = SK_MIN((uint64_t)want, sk_sampler_ready(r->rows));
     return n ? (PyObject *)plan_next(py_state_of(Py_TYPE(r)), r, n) : Py_NewRef(Py_None);
-}
-
-static PyObject *rows_plan(PyObject *o, PyObject *arg) {
-    unsigned long long want = PyLong_AsUnsignedLongLong(arg);
-    return PyErr_Occurred() ? NULL : next_plan(rows_of(o), want);
-}
-
-static PyObject *rows_take(PyObject *o, PyObject *args) {
-    unsigned long long want;
-    PyObject *alloc = Py_None;
-    if (!PyArg_ParseTuple(args, "K|O:take", &want, &alloc)) return NULL;
-    PyObject *p = next_plan(rows_of(o), want), *out = NULL;
-    if (!p || p == Py_None) return p;
-    out = written(py_state_of(Py_TYPE(o)), planned_of(p)->plan, planned_of(p)->size, alloc);
-    Py_DECREF(p);
-    return out;
 }
 
 static PyObject *rows_end(PyObject *o, PyObject *unused SK_UNUSED) {
@@ -296,8 +299,6 @@ static PyMethodDef rows_methods[] = {
     {"end", rows_end, METH_NOARGS, "end(): there are no more."},
     {"plan", rows_plan, METH_O, "plan(n): the next n rows that are ready at most, to be gathered by its write(); None: none is ready."},
     {"wants", rows_wants, METH_O, "wants(n): whether to add more before n rows are taken."},
-    {"take", rows_take, METH_VARARGS,
-     "take(n, alloc=None): (batch of the next n rows that are ready at most, the memory that it is in); None: none is ready."},
     {"cast", rows_cast, METH_O, "cast(function): each batch that is held becomes function(batch), of as many rows."},
     {NULL, NULL, 0, NULL},
 };
@@ -316,7 +317,9 @@ static PyType_Slot rows_slots[] = {
 static PyType_Spec rows_spec = {"skate._skate.Rows", sizeof(struct rows), 0, Py_TPFLAGS_DEFAULT, rows_slots};
 
 static PyMethodDef planned_methods[] = {
-    {"write", planned_write, METH_VARARGS, "write(alloc=None): as Rows.take; by any thread."},
+    {"write", planned_write, METH_VARARGS,
+     "write(alloc=None): (memory of alloc(bytes), or of pages(), with the block in it; by column (where its values lie, their bytes) or "
+     "None)."},
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef planned_getset[] = {
@@ -367,11 +370,11 @@ static const struct ArrowArray **structs_of(struct py_state *st, PyObject *batch
 
 static PyObject *m_gather(PyObject *module, PyObject *args) {
     struct py_state *st = PyModule_GetState(module);
-    PyObject *batches, *alloc = Py_None, *out = NULL;
+    PyObject *batches, *out = NULL;
     Py_buffer places;
     const struct ArrowSchema *schema = NULL;
     PY_ERR(err);
-    if (!PyArg_ParseTuple(args, "O!y*|O:gather", &PyList_Type, &batches, &places, &alloc)) return NULL;
+    if (!PyArg_ParseTuple(args, "O!y*:gather", &PyList_Type, &batches, &places)) return NULL;
     PyObject *keep = PyList_New(0);
     const struct ArrowArray **arrays = NULL;
     if (!PyList_GET_SIZE(batches) || (size_t)places.len % sizeof(struct sk_place))
@@ -386,7 +389,7 @@ static PyObject *m_gather(PyObject *module, PyObject *args) {
         rc = sk_block_measure_places(schema, &side, 1, NULL, (size_t)places.len / sizeof *side.places, &plan, &size, &err);
         PY_TAKE(st)
         if (rc != SK_OK) py_raise(st, rc, &err);
-        else out = written(st, plan, size, alloc);
+        else out = py_batch_in(st, written(st, plan, size, Py_None));
         sk_block_plan_free(plan);
         sk_free(arrays);
     }
@@ -396,8 +399,7 @@ static PyObject *m_gather(PyObject *module, PyObject *args) {
 }
 
 PyMethodDef py_rows_methods[] = {
-    {"gather", m_gather, METH_VARARGS,
-     "gather(batches, places, alloc=None): (batch of the rows at these pairs of uint32: batch, row; the memory that it is in)."},
+    {"gather", m_gather, METH_VARARGS, "gather(batches, places): the batch of the rows at these pairs of uint32: batch, row."},
     {"rows_begin", m_rows_begin, METH_VARARGS,
      "rows_begin(window, seed, epoch, start): the first row of the stream that Rows of these needs."},
     {NULL, NULL, 0, NULL},

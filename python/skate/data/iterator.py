@@ -175,8 +175,8 @@ class DataIterator:
         closed or dropped.
 
         Args:
-            prefetch_batches: Batches that a thread makes before they are asked for, where there is work in a batch (a shuffle, collate_fn, a GPU); 0: no thread. Blocks
-                are made ahead as far as the memory for them goes, in any case.
+            prefetch_batches: Batches that a thread makes before they are asked for, where there is work in a batch (collate_fn, dtypes, a GPU; a local shuffle alone: from 2 on);
+                0: no thread. Blocks are made ahead as far as the memory for them goes, in any case.
             batch_size: Rows of a batch; the last one may have fewer. None: whole blocks.
             batch_format: "default" or "numpy" (a dict of arrays), "pandas" or "pyarrow"; None: "pandas" where the blocks came as
                 DataFrames, else "pyarrow".
@@ -227,15 +227,16 @@ class DataIterator:
             it = self._record_batches(at.begin(), live)
             try:
                 if window:
-                    for rb in _lazy.rebatch.Gather(at.rows()).batches(_warned(it, window), batch_size or 0, drop_last):
-                        yield rb.num_rows, _lazy.batch.to_batch(rb, batch_format)
+                    arrays = batch_format in ("default", "numpy")
+                    for planned in _lazy.gathered.Gather(at.rows()).plans(_warned(it, window), batch_size or 0, drop_last):
+                        yield planned.num_rows, planned.numpy() if arrays else _lazy.batch.to_batch(planned.batch(), batch_format)
                 else:
                     yield from cut_batches(it, batch_size, batch_format, drop_last)
             finally:
                 it.close()  # type: ignore[attr-defined]
 
         def run() -> Iterator[Any]:
-            return self._iterate(made, window, local_shuffle_seed, then, ahead if then is not None else 0, taken)
+            return self._iterate(made, window, local_shuffle_seed, then, ahead if then is not None or (window and ahead > 1) else 0, taken)
 
         return Again(run)
 
@@ -302,8 +303,8 @@ class DataIterator:
         """Batches of torch tensors, a dict of them by column (or what collate_fn makes of the dict of arrays).
 
         Args:
-            prefetch_batches: Batches that a thread makes before they are asked for, where there is work in a batch (a shuffle, collate_fn, a GPU); 0: no thread. Blocks
-                are made ahead as far as the memory for them goes, in any case.
+            prefetch_batches: Batches that a thread makes before they are asked for, where there is work in a batch (collate_fn, dtypes, a GPU; a local shuffle alone: from 2 on);
+                0: no thread. Blocks are made ahead as far as the memory for them goes, in any case.
             batch_size: Rows of a batch; the last one may have fewer. None: whole blocks.
             dtypes: A torch dtype for all columns, or a dict of them by column; None: as NumPy has them.
             device: Where the tensors go; "auto" is the CPU, or the GPU that this process was given.
@@ -367,6 +368,7 @@ class DataIterator:
         window = _window(local_shuffle_buffer_size, batch_size)
         gathers = window or (tensors.pin and batch_size is not None)
         at_once = _lazy.torch_utils.at_once() if tensors.pin else 1
+        threads = ahead > 1 or (ahead == 1 and tensors.works)
 
         def made(at: Position, live: list[Any]) -> Iterator[tuple[int, Any]]:
             it = self._record_batches(at.begin(), live)
@@ -383,7 +385,7 @@ class DataIterator:
 
         def run() -> Iterator[Any]:
             if gathers:
-                return self._iterate(made, window, local_shuffle_seed, gather, ahead and ahead + at_once - 1, arrived, at_once)
+                return self._iterate(made, window, local_shuffle_seed, gather, ahead + at_once - 1 if threads else 0, arrived, at_once)
             return self._iterate(made, window, local_shuffle_seed, send, ahead if send is not None else 0, arrived)
 
         return Again(run)
@@ -426,8 +428,8 @@ class DataIterator:
             feature_columns: Names (one tensor), lists of names (a list of tensors) or a dict of lists (a dict of tensors); None: all but the label.
             label_column_dtype, feature_column_dtypes: torch dtypes, in the form of feature_columns.
             batch_size: Rows of a batch.
-            prefetch_batches: Batches that a thread makes before they are asked for, where there is work in a batch (a shuffle, collate_fn, a GPU); 0: no thread. Blocks
-                are made ahead as far as the memory for them goes, in any case.
+            prefetch_batches: Batches that a thread makes before they are asked for, where there is work in a batch (collate_fn, dtypes, a GPU; a local shuffle alone: from 2 on);
+                0: no thread. Blocks are made ahead as far as the memory for them goes, in any case.
             drop_last: Leaves out a last batch that is not full.
             local_shuffle_buffer_size: Rows that are shuffled together, at least, before batches are cut; None: the order stays. Needs a
                 batch_size.
@@ -497,8 +499,8 @@ class DataIterator:
         """Batches of TensorFlow tensors, a dict of them by column, while the Dataset runs.
 
         Args:
-            prefetch_batches: Batches that a thread makes before they are asked for, where there is work in a batch (a shuffle, collate_fn, a GPU); 0: no thread. Blocks
-                are made ahead as far as the memory for them goes, in any case.
+            prefetch_batches: Batches that a thread makes before they are asked for, where there is work in a batch (collate_fn, dtypes, a GPU; a local shuffle alone: from 2 on);
+                0: no thread. Blocks are made ahead as far as the memory for them goes, in any case.
             batch_size: Rows of a batch; the last one may have fewer. None: whole blocks.
             dtypes: A TensorFlow dtype for all columns, or a dict of them by column; None: as NumPy has them.
             drop_last: Leaves out a last batch that is not full.
@@ -541,8 +543,8 @@ class DataIterator:
 
         Args:
             feature_columns, label_columns, additional_columns: A name (one tensor) or a list of names (a dict of tensors).
-            prefetch_batches: Batches that a thread makes before they are asked for, where there is work in a batch (a shuffle, collate_fn, a GPU); 0: no thread. Blocks
-                are made ahead as far as the memory for them goes, in any case.
+            prefetch_batches: Batches that a thread makes before they are asked for, where there is work in a batch (collate_fn, dtypes, a GPU; a local shuffle alone: from 2 on);
+                0: no thread. Blocks are made ahead as far as the memory for them goes, in any case.
             batch_size: Rows of a batch.
             drop_last: Leaves out a last batch that is not full.
             local_shuffle_buffer_size: Rows that are shuffled together, at least, before batches are cut; None: the order stays. Needs a

@@ -325,7 +325,7 @@ class _Places:
         n = np.where(n < 0, n + total, n)
         block = np.searchsorted(self.ends, n, side="right")
         first = np.concatenate([[0], self.ends])[block]
-        return _skate.gather(self.batches, np.stack([block, n - first], 1).astype(np.uint32))[0]
+        return _skate.gather(self.batches, np.stack([block, n - first], 1).astype(np.uint32))
 
 
 class _Samples:

@@ -12,6 +12,7 @@ import pytest
 import skate.data as sd
 from rounds import campaign, rounds, seed
 from skate import _skate
+from skate.data.values.numpy_batch import to_numpy
 
 SOAK = Path(__file__).resolve().parents[1] / "soak"
 
@@ -39,6 +40,15 @@ def ids(batches):
 # ---- Rows
 
 
+def take(rows, n, alloc=None):
+    """(batch of the next n rows, the memory that it is in); None: there are none."""
+    plan = rows.plan(n)
+    if plan is None:
+        return None
+    memory, _ = plan.write(alloc)
+    return _skate.block(memory, memory), memory
+
+
 def test_gathered_batches_have_the_rows_of_all_types():
     batches = [
         pa.record_batch({"n": [i, None, i + 2], "s": ["a" * i, None, "é"], "l": [[i], [], None], "b": [True, None, False]})
@@ -50,7 +60,7 @@ def test_gathered_batches_have_the_rows_of_all_types():
         rows.add(b)
     rows.end()
     got = []
-    while (taken := rows.take(4)) is not None:
+    while (taken := take(rows, 4)) is not None:
         got.append(taken[0])
     assert [b.num_rows for b in got] == [4, 4, 4, 3]
     assert pa.Table.from_batches(got).to_pylist() == whole.to_pylist()
@@ -63,16 +73,16 @@ def test_memory_of_a_batch_is_used_again_when_nobody_looks_at_it():
     def address(taken):
         return np.frombuffer(taken[1], np.uint8).__array_interface__["data"][0]
 
-    first = rows.take(20_000)
+    first = take(rows, 20_000)
     kept = first[0].column(0).to_numpy()
     at, before = address(first), kept.copy()
     del first
-    second = rows.take(20_000)
+    second = take(rows, 20_000)
     assert address(second) != at and (kept == before).all()
     del kept
-    assert address(rows.take(20_000)) == at
+    assert address(take(rows, 20_000)) == at
     with pytest.raises(ValueError, match="bytes at .* for a batch of"):
-        rows.take(20_000, lambda n: bytearray(10))
+        take(rows, 20_000, lambda n: bytearray(10))
 
 
 def test_memory_is_kept_for_the_next_epoch_and_for_a_last_batch_that_is_not_full():
@@ -80,7 +90,7 @@ def test_memory_is_kept_for_the_next_epoch_and_for_a_last_batch_that_is_not_full
         rows, out = _skate.Rows(), []
         rows.add(pa.record_batch({"n": np.arange(800_000)}))
         rows.end()
-        while (taken := rows.take(600_000)) is not None:
+        while (taken := take(rows, 600_000)) is not None:
             out.append(np.frombuffer(taken[1], np.uint8).__array_interface__["data"][0])
             assert taken[0].column(0).to_numpy()[0] == 600_000 * (len(out) - 1)
             del taken
@@ -102,7 +112,63 @@ def test_a_batch_of_another_schema_is_refused_until_what_is_held_is_cast():
     rows.cast(lambda b: b.cast(other.schema))
     rows.add(other)
     rows.end()
-    assert rows.take(5)[0].column(0).to_pylist() == [1.0, 2.5]
+    assert take(rows, 5)[0].column(0).to_pylist() == [1.0, 2.5]
+
+
+def test_the_memory_of_a_batch_goes_back_when_the_last_array_over_it_is_gone():
+    """Pieces in use are those of the batches that are held, whatever of them is; an iteration that is over, or left, has none."""
+    ds = numbers(400, 50, 4)
+    used, _ = _skate.pages_counts()
+    options = {"batch_size": 32, "local_shuffle_buffer_size": 100}
+    for make in (ds.iter_batches, *([ds.iter_torch_batches] if torch is not None else [])):
+        for ahead in (1, 3):
+            kept = [b["x"][3] for b in make(**options, prefetch_batches=ahead)]
+            assert _skate.pages_counts()[0] - used == len(kept) == 13
+            want = [k.tolist() for k in kept]
+            del kept[:6]
+            assert _skate.pages_counts()[0] - used == 7
+            again = [b for b in make(**options, prefetch_batches=ahead)][:2]  # does not write over what is held
+            assert [k.tolist() for k in kept] == want[6:]
+            del again, kept
+            left = iter(make(**options, prefetch_batches=ahead))
+            next(left)
+            left.close()
+            assert _skate.pages_counts()[0] == used
+
+
+def test_columns_that_are_gathered_are_as_those_of_a_block():
+    """Arrays over the gathered memory, and what goes through Arrow: as to_numpy() makes them of the same batch as Arrow; nulls in some batches only."""
+    n = 120
+    tensors = np.arange(n * 6, dtype=np.float32).reshape(n, 2, 3)
+    flat = pa.FixedSizeListArray.from_arrays(pa.array(tensors.reshape(-1)), 6)
+    columns = {
+        "id": pa.array(np.arange(n)),
+        "f16": pa.array(np.arange(n).astype(np.float16)),
+        "some": pa.array([None if i == 77 else i for i in range(n)]),
+        "s": pa.array([str(i) for i in range(n)]),
+        "when": pa.array(np.arange(n)).cast(pa.timestamp("us")),
+        "ray": pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(pa.float32(), (2, 3)), flat),
+        "turned": pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(pa.float32(), (2, 3), permutation=[1, 0]), flat),
+        "pairs": pa.FixedSizeListArray.from_arrays(pa.array(np.arange(2 * n)), 2),
+        "gaps": pa.FixedSizeListArray.from_arrays(pa.array([None if i == 150 else i for i in range(2 * n)]), 2),
+        "lists": pa.array([[i, i + 1] for i in range(n)]),
+        "yes": pa.array([i % 3 == 0 for i in range(n)]),
+    }
+    ds = sd.from_arrow([pa.table(columns).slice(at, 30) for at in range(0, n, 30)])
+    options = {"batch_size": 7, "local_shuffle_buffer_size": 40, "local_shuffle_seed": 1}
+    rows = 0
+    for b, arrow in zip(ds.iter_batches(**options), ds.iter_batches(**options, batch_format="pyarrow"), strict=True):
+        rows += len(b["id"])
+        for name, expected in to_numpy(arrow.to_batches()[0]).items():
+            v = b[name]
+            assert (type(v), v.dtype, v.shape, v.flags.writeable) == (
+                type(expected),
+                expected.dtype,
+                expected.shape,
+                expected.flags.writeable,
+            ), name
+            assert repr(v.tolist()) == repr(expected.tolist()), name
+    assert rows == n
 
 
 # ---- local shuffle

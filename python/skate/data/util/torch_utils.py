@@ -13,8 +13,8 @@ from typing import Any
 from skate import _skate
 from skate.data.collate_fn import numbers, tensor
 from skate.data.values import private
+from skate.data.values.gathered import Gather, Planned
 from skate.data.values.numpy_batch import to_numpy
-from skate.data.values.rebatch import Gather
 from skate.data.values.unify import columns_are
 
 SMALL = 1 << 16  # bytes of a column of a block that are copied rather than mapped once more
@@ -181,25 +181,27 @@ class Tensors:
 
         self.other = other
         self.torch, self.dtypes, self.device, self.pin = torch, dtypes, device, pin
-        self.of_numpy: dict[Any, Any] = {}
+        self.works = pin or dtypes is not None or device is not None or other is not None  # there is more to a batch than gathering it
 
-    def gathered(self, plan: Any) -> dict[str, Any]:
-        """A batch of a plan of _skate.Rows, by any thread; page-locked, torch takes its memory from its own store of such pages, and gives it to another batch when no copy to a device
-        needs it any more."""
+    def gathered(self, planned: Planned) -> dict[str, Any]:
+        """A batch that was planned, by any thread: tensors over the memory that it is gathered into, which is used again when the last of them is gone; page-locked, torch takes that
+        memory from its own store of such pages, and gives it to another batch when no copy to a device needs it any more."""
         room: Any = None
 
-        def alloc(n: int) -> Any:
+        def page_locked(n: int) -> Any:
             nonlocal room
-            if self.pin:
-                room = self.torch.empty(n, dtype=self.torch.uint8, pin_memory=True)
-                return room.numpy()
-            memory = _skate.pages(n)
-            room = self.torch.frombuffer(memory, dtype=self.torch.uint8)
-            return memory
+            room = self.torch.empty(n, dtype=self.torch.uint8, pin_memory=True)
+            return room.numpy()
 
-        rb, _ = plan.write(alloc)
-        base, size = room.data_ptr(), room.numel()
-        return self.finish({k: self._within(k, v, room, base, size) for k, v in to_numpy(rb).items()}, rb.schema)
+        arrays, converted = planned.arrays(page_locked if self.pin else None)
+        out: dict[str, Any] = arrays
+        for k, v in arrays.items():
+            if k not in converted:
+                t = out[k] = self._from(k, v)
+                if room is not None:  # of torch's own memory, where copies from it are noted
+                    at = t.data_ptr() - room.data_ptr()
+                    out[k] = room[at : at + v.nbytes].view(t.dtype).view(t.shape)
+        return self.finish(out, planned.columns.schema) if converted or self.works else out
 
     def of_block(self, rb: Any) -> dict[str, Any]:
         """The columns of a block: tensors over private pages of it where there are some, so that no byte is copied until one is written; arrays where only a batch can be a tensor."""
@@ -224,18 +226,6 @@ class Tensors:
         except TypeError as e:
             raise TypeError(f"column {name!r} of {v.dtype} has no torch dtype: {e}") from None
 
-    def _within(self, name: str, v: Any, room: Any, base: int, size: int) -> Any:
-        if self.other is not None and _no_tensor(v):
-            return v
-        v = numbers(name, v)
-        at = v.__array_interface__["data"][0] - base
-        if not (0 <= at and at + v.nbytes <= size and v.nbytes and v.flags.c_contiguous):  # it was converted, or has an order of its own
-            return tensor(self.torch, name, v, None, None, self.pin)
-        dtype = self.of_numpy.get(v.dtype)
-        if dtype is None:
-            dtype = self.of_numpy[v.dtype] = self._from(name, v[:0].copy()).dtype
-        return room[at : at + v.nbytes].view(dtype).view(v.shape)
-
     def finish(self, batch: dict[str, Any], schema: Any) -> dict[str, Any]:
         """A batch with the dtypes and on the device that are asked for."""
         out: dict[str, Any] = {}
@@ -253,8 +243,8 @@ class Tensors:
 
     def jobs(self, blocks: Iterator[Any], size: int, drop_last: bool, rows: Any) -> Iterator[tuple[int, Any]]:
         """(rows, function that gathers the batch) of each batch of what all goes through a _skate.Rows."""
-        for plan in Gather(rows).plans(blocks, size, drop_last):
-            yield plan.num_rows, functools.partial(self.gathered, plan)
+        for planned in Gather(rows).plans(blocks, size, drop_last):
+            yield planned.num_rows, functools.partial(self.gathered, planned)
 
     def batches(self, blocks: Iterator[Any], size: int | None, drop_last: bool) -> Iterator[tuple[int, dict[str, Any]]]:
         """(rows, tensors) of each batch in order: only those that lie over a border are gathered."""
@@ -267,7 +257,7 @@ class Tensors:
                 held += at
                 if held < size:
                     continue
-                yield size, self.gathered(over.rows.plan(size))
+                yield size, self.gathered(over.next(size))
                 held = 0
             step = n if size is None else size
             full = (n - at) // step * step if n else 0
@@ -279,7 +269,7 @@ class Tensors:
                 over.add(rb.slice(at + full))
                 held = n - at - full
         if held and not drop_last:
-            yield held, self.gathered(over.rows.plan(held))
+            yield held, self.gathered(over.next(held))
 
 
 def at_once() -> int:

@@ -47,6 +47,16 @@ def column_to_numpy(name: str, col: pa.Array) -> np.ndarray:
     return out
 
 
+def form_of(t: pa.DataType) -> tuple[np.dtype, tuple[int, ...]] | None:
+    """(dtype, shape of a row) of the array of a column of this type, where that is a view of its values if none is null; None: it is of another kind."""
+    if is_fixed(t):
+        values, shape = _tt.fixed_parts(t)
+        return (flat.DTYPES[values.id], shape) if values.id in NUMBERS and getattr(t, "permutation", None) is None else None
+    if t.id == FIXED_LIST:
+        return (flat.DTYPES[t.value_type.id], (t.list_size,)) if t.value_type.id in NUMBERS and t.list_size > 0 else None
+    return (flat.DTYPES[t.id], ()) if t.id in NUMBERS else None
+
+
 def runs_decoded(col: pa.Array) -> pa.Array:
     import pyarrow.compute as pc  # 80 ms at the first import, which a driver that takes ten rows need not pay
 

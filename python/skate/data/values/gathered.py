@@ -1,0 +1,114 @@
+"""Batches that are gathered from a stream of batches, by _skate.Rows (src/py/py_rows.c): C makes the block of a batch, whose columns of numbers are arrays over it at once; only what is
+of another kind goes through Arrow."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skate import _skate
+from skate.data.values.from_arrow import column_to_numpy, form_of
+from skate.data.values.unify import cast_batch
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Planned:
+    """A batch that is to be gathered, whenever and by any thread.
+
+    Args:
+        plan: Of _skate.Rows.
+        columns: Of its schema.
+    """
+
+    __slots__ = ("columns", "num_rows", "plan")
+
+    def __init__(self, plan: Any, columns: Columns):
+        self.plan, self.columns, self.num_rows = plan, columns, plan.num_rows
+
+    def batch(self) -> pa.RecordBatch:
+        """Gathered, as Arrow."""
+        memory, _ = self.plan.write()
+        return _skate.block(memory, memory)
+
+    def arrays(self, alloc: Any = None) -> tuple[dict[str, np.ndarray], list[str]]:
+        """Gathered into memory of alloc(bytes): (arrays by column, names of those that were converted and are as to_numpy() has them). The others lie in that memory, and may be written."""
+        n = self.num_rows
+        memory, where = self.plan.write(alloc)
+        out: dict[str, Any] = {}
+        converted: list[str] = []
+        for (name, dtype, shape, width), at in zip(self.columns.forms, where, strict=True):
+            if at is None or at[1] != n * width:
+                converted.append(name)
+                out[name] = None  # keeps the order
+            else:
+                out[name] = np.ndarray((n, *shape), dtype, memory, at[0])
+        if converted:
+            batch = _skate.block(memory, memory)
+            for name in converted:
+                out[name] = column_to_numpy(name, batch.column(batch.schema.names.index(name)))
+        return out, converted
+
+    def numpy(self) -> dict[str, np.ndarray]:
+        """Gathered, as to_numpy() has it."""
+        out, converted = self.arrays()
+        for name, v in out.items():
+            if name not in converted:
+                v.setflags(write=False)
+        return out
+
+
+class Columns:
+    """What the columns of a schema are as arrays over their values: of each (name, dtype, shape of a row, bytes of a row); -1 bytes: they are of another kind."""
+
+    def __init__(self, schema: pa.Schema):
+        self.schema, self.forms = schema, []
+        for name, t in zip(schema.names, schema.types, strict=True):
+            dtype, shape = form_of(t) or (None, ())
+            self.forms.append((name, dtype, shape, -1 if dtype is None else dtype.itemsize * math.prod(shape)))
+
+
+class Gather:
+    """Batches that are gathered from a stream of batches by a _skate.Rows, which says in what order. Their schema may only widen."""
+
+    def __init__(self, rows: Any):
+        self.rows = rows
+        self.columns: Any = None
+
+    def add(self, rb: pa.RecordBatch) -> None:
+        """The next of the stream."""
+        schema = rb.schema
+        if self.columns is None:
+            self.columns = Columns(schema)
+        elif schema is not self.columns.schema and not schema.equals(self.columns.schema, check_metadata=True):
+            if schema.equals(self.columns.schema):
+                rb = type(rb).from_arrays(rb.columns, schema=self.columns.schema)
+            else:
+                self.rows.cast(lambda held: cast_batch(held, schema))
+                self.columns = Columns(schema)
+        self.rows.add(rb)
+
+    def next(self, size: int) -> Any:
+        """The next `size` rows, or those that are there, as a Planned; None: there are none."""
+        plan = self.rows.plan(size)
+        return None if plan is None else Planned(plan, self.columns)
+
+    def plans(self, blocks: Iterator[pa.RecordBatch], size: int, drop_last: bool) -> Iterator[Planned]:
+        """Batches of `size` rows each, which are yet to be gathered; the last one may have fewer."""
+        rows, more = self.rows, True
+        while True:
+            while more and rows.wants(size):
+                rb = next(blocks, None)
+                if rb is None:
+                    more = False
+                    rows.end()
+                else:
+                    self.add(rb)
+            planned = self.next(size)
+            if planned is None or (drop_last and planned.num_rows < size):
+                return
+            yield planned
