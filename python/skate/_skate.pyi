@@ -17,9 +17,12 @@ POLICIES: tuple[str, ...]  # names of the scheduling policies
 SHUFFLES: dict[str, bool]  # names of the strategies of exchanges, and whether each may merge packs
 PARTITIONS: int  # of an exchange whose user asks for no number
 MAP_BLOCKS: int  # that a map of an exchange takes at a time, in bytes
-SIDE_BOUNDS: int  # these two: exec.h
+SIDE_BOUNDS: int  # these: exec.h
+SIDE_TOLD: int
 PHASE_CUT: int
 PHASE_MERGE: int
+PHASE_SHARE: int
+PHASE_REST: int
 
 def front(function: F) -> F: ...  # the same as a method whose errors show the user's frames only
 
@@ -219,14 +222,14 @@ def same_objects(a: Any, b: Any) -> bool:
     """Whether two object arrays hold the very same objects in the same order."""
 
 class BlockOut:
-    """BlockOut(batch, bad=0): yielded by a streaming task: sealed as a block, with its note. Those that a Work gives may be packs (exec.h)."""
+    """BlockOut(batch, bad=0, told=False): yielded by a streaming task: sealed as a block, with its note. Those that a Work gives, and what a share tells, are packs (exec.h)."""
 
     nbytes: int
     num_rows: int  # of a pack: all of them; of what an exchange says of packs: 0
     note: bytes
     def batch(self) -> Any: ...
     def written(self) -> Any: ...
-    def __init__(self, batch: Any, bad: int = 0) -> None: ...
+    def __init__(self, batch: Any, bad: int = 0, told: bool = False) -> None: ...
     @classmethod
     def join(cls, parts: list[BlockOut]) -> BlockOut: ...
 
@@ -236,6 +239,14 @@ class Work:
     def __iter__(self) -> Work: ...
     def __next__(self) -> BlockOut: ...
 
+class Joined:
+    """The rows of a join, an iterator of batches."""
+
+    def __iter__(self) -> Joined: ...
+    def __next__(self) -> Any: ...
+    def share(self) -> bytes:
+        """Before the first batch: it is the join of a share of the left rows, and gives no right rows of their own. A bit for each right row: whether it met a left one."""
+
 def join(
     kind: str,
     sides: tuple[list[Any], list[Any], list[Any], list[Any]],
@@ -243,17 +254,19 @@ def join(
     picks: list[tuple[int, int]],
     alone: list[tuple[int, int]],
     rows: int,
+    met: Any = ...,
     /,
-) -> Iterator[Any]:
+) -> Joined:
     """Batches of at most so many rows. sides: batches, of one schema each, of the left and the right side, and of their keys, which have one type on both. picks: (side, column) of
-    each column of the result, whose schema is that of the batch `shape`; alone: the same of rows that have no left row."""
+    each column of the result, whose schema is that of the batch `shape`; alone: the same of rows that have no left row. met: what the joins of all shares of the left side said, or-ed: the
+    rows that these leave."""
 
 def bloom_bytes(keys: int, /) -> int: ...
 def bloom_add(filter: bytearray, batch: Any, /) -> None: ...
 def bloom_select(filter: Any, batch: Any, /) -> bytes: ...
 def join_rules(kind: str, /) -> tuple[tuple[bool, bool], tuple[bool, bool], int]:
     """Of a kind of join (src/shuffle/sides.h): whether blocks of the left, the right side may be joined one by one with the whole other one; whether rows of the left, the right side that meet
-    nothing may be left out; the side whose rows of one partition may be in several tasks, each with all of the other side (-1: neither; 2: that with more rows in the partition)."""
+    nothing may be left out; the sides (1: left, 2: right) of which tasks that share it have to tell what they met."""
 
 def join_first(kind: str, parted: bool, limit: int, sides: tuple[tuple[int, bool], ...], /) -> int:
     """The side that is to be measured before the run; -1: none. sides: of both, bytes that are expected (-1: nobody knows) and whether nobody else takes it."""

@@ -61,7 +61,7 @@ static bool task(const struct sk_step *x, const struct sk_stask *t, struct recou
     r->flying += !t->over;
     r->feeding += !t->over && st->feeder;
     r->promise += t->promise + t->read + t->work;
-    r->sliced += t->phase == SK_PHASE_REDUCE && !t->over ? t->in.bytes - t->read : 0;
+    r->sliced += sk_phase_reduces(t->phase) && !t->over ? t->in.bytes - t->read : 0;
     NEED(!(t->read + t->work) || (!t->over && st->exchange));
     r->feed_bytes += st->feeder ? t->promise + t->held.cost : 0;
     r->feed_held_n += st->feeder ? t->held.n : 0;
@@ -156,7 +156,8 @@ static bool packs(const struct sk_step *x, const struct sk_sstage *s, struct rec
     for (uint32_t k = 0; k < s->n_inputs; k++) NEED(!e->pending[k] || (!e->n && block(x, e->pending[k], r)));
     NEED(!e->bounds || pack(x, e->bounds, r));
     NEED(e->next <= e->n && rest == e->rest && (!s->ended || sk_exchange_spent(e)));
-    return !e->running || s->n_ready || e->next == e->n;
+    NEED(!e->untold || e->first_told);
+    return !e->running || s->n_ready || e->next == e->n || e->untold;
 }
 
 static bool pool(const struct sk_sstage *s, const struct of_stage *o, struct recount *r) {

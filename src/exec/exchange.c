@@ -6,7 +6,9 @@
  * keeps the reference and the cost, and is given back when its last slice was used. As nothing is decided before all packs are there, how many reduces there are,
  * and what each takes, follows from exact sizes. Packs are in the order (input, task, yield), so what a reduce sees does not depend on time.
  *
- * A partition that is too large (a hot key of a join) is shared by several reduces, where the plan allows it: each has some packs of one input, and all of the others.
+ * A partition that is too large (a hot key of a join) is shared by several reduces, where the plan allows it: each has some packs of one input, and all of the others. What no share
+ * can know alone (which rows of the others meet nothing in any of them) each tells first; when all have, one more reduce has the rows of the others and what was told. Its number is
+ * behind theirs, so the order is that of one reduce; until it is ready no other input is made, which costs a wave of half-empty slots a hot partition.
  *
  * Memory: where the engine spills, what waits here is no reason to hold a task back (x->parked: it may go to disk, and what was there before it will not
  * get less by waiting); parts that must be read from disk for a reduce, and its tables, are reserved when it is launched.
@@ -38,7 +40,7 @@ static sk_rc refused(struct sk_step *x, const struct sk_sstage *s, struct sk_blk
 sk_rc sk_exchange_take_in(struct sk_step *x, struct sk_sstage *s, uint32_t side, struct sk_blk *b, struct sk_err *err) {
     struct sk_exchange *e = s->exchange;
     struct sk_pack *p = b->pack;
-    SK_ASSERT(!e->n && side < s->n_inputs);
+    SK_ASSERT(!e->n && side < s->n_inputs && p->kind != SK_PACK_TOLD);
     if (p->kind == SK_PACK_SAMPLE) {
         struct sk_blk *late = e->pending[side]; /* its task has failed before its run, and was left out */
         e->pending[side] = b;
@@ -55,6 +57,7 @@ sk_rc sk_exchange_take_in(struct sk_step *x, struct sk_sstage *s, uint32_t side,
         e->pending[side] = NULL;
     }
     p->side = side;
+    e->n_came++;
     e->longest = SK_MAX(e->longest, p->n);
     e->total += b->ref.bytes;
     e->rest += b->ref.bytes;
@@ -345,14 +348,57 @@ static uint32_t piece_end(const struct sk_step *x, const struct sk_exchange *e, 
     return e->packs.n;
 }
 
-/* The next reduce of partitions a to b - 1; e->piece says whether there is one more of them. */
+/* Whether the reduces that share the packs that are found tell of the other inputs: there are rows of these. */
+static bool have_to_tell(const struct sk_exchange *e, uint32_t a, uint32_t b) {
+    if (!e->shared || !(e->tells >> (e->shared - 1) & 1)) return false;
+    for (uint32_t i = 0; i < e->found.n; i++) {
+        const struct sk_pack *p = e->packs.p[e->found.p[i]];
+        if (p->side + 1 != e->shared && part_of(p, a, b).n_rows) return true;
+    }
+    return false;
+}
+
+/* A place behind all packs for what the share that is made will tell. */
+static bool make_share(struct sk_exchange *e) {
+    if (!sk_vec_push(&e->packs, TAG, NULL)) return false;
+    for (uint32_t i = 0; i < e->packs.n; i++) /* they may have moved */
+        if (e->packs.p[i]) e->packs.p[i]->place = &e->packs.p[i];
+    e->share = e->packs.n - 1;
+    if (!e->first_told) e->first_told = e->share;
+    e->untold++;
+    e->phase = SK_PHASE_SHARE;
+    return true;
+}
+
+/* What all shares have told goes to the one behind them. */
+static sk_rc add_told(struct sk_step *x, struct sk_sstage *s, struct sk_err *err) {
+    struct sk_exchange *e = s->exchange;
+    SK_ASSERT(!e->untold);
+    e->phase = SK_PHASE_REST;
+    for (uint32_t i = e->first_told; i < e->packs.n; i++) {
+        struct sk_pack *p = e->packs.p[i];
+        SK_TRY(add_slice(x, s, p, (struct sk_bref){.n_rows = p->blk->ref.n_rows, .bytes = p->blk->ref.bytes}, SK_SIDE_TOLD, err));
+        p->more = false;
+    }
+    e->first_told = 0;
+    return SK_OK;
+}
+
+/* The next reduce of partitions a to b - 1; e->piece and e->first_told say whether there is one more of them. */
 static sk_rc make_input(struct sk_step *x, struct sk_sstage *s, uint32_t a, uint32_t b, struct sk_err *err) {
     struct sk_exchange *e = s->exchange;
-    uint32_t side = 0;
-    if (!push_input(x, s, SK_PHASE_REDUCE) || !find(e, a, b)) return SK_ERR(err, SK_ENOMEM, "%s: no memory for its input queue", s->label);
-    if (!e->piece) e->shared = shared_input(s, a, b);
-    uint32_t from = e->piece, to = piece_end(x, e, a, b);
-    e->piece = to < e->packs.n ? to : 0;
+    uint32_t side = 0, from = e->piece, to = 0; /* of packs of the shared input; the last one behind those that tell has none */
+    bool fine = push_input(x, s, SK_PHASE_REDUCE) && find(e, a, b);
+    e->share = 0;
+    if (fine && e->first_told && !from) {
+        SK_TRY(add_told(x, s, err));
+    } else if (fine) {
+        if (!from) e->shared = shared_input(s, a, b);
+        to = piece_end(x, e, a, b);
+        e->piece = to < e->packs.n ? to : 0;
+        if ((from || e->piece) && have_to_tell(e, a, b)) fine = make_share(e);
+    }
+    if (!fine) return SK_ERR(err, SK_ENOMEM, "%s: no memory for its input queue", s->label);
     if (e->bounds) {
         struct sk_bref all = {.n_rows = e->bounds->blk->ref.n_rows, .bytes = e->bounds->blk->ref.bytes};
         SK_TRY(add_slice(x, s, e->bounds, all, SK_SIDE_BOUNDS, err));
@@ -364,7 +410,7 @@ static sk_rc make_input(struct sk_step *x, struct sk_sstage *s, uint32_t a, uint
         SK_TRY(add_columns(x, s, &side, p->side, err));
         side = p->side + 1;
         SK_TRY(add_slice(x, s, p, part_of(p, a, b), p->side, err));
-        p->more = p->last > b || e->columns[p->side] == p || (e->piece && !spread);
+        p->more = p->last > b || e->columns[p->side] == p || ((e->piece || e->first_told) && !spread);
     }
     s->n_bundled += s->ready_last->q.n;
     return add_columns(x, s, &side, s->n_inputs, err);
@@ -393,12 +439,12 @@ bool sk_exchange_reads(const struct sk_step *x, const struct sk_sstage *s) {
 
 sk_rc sk_exchange_refill(struct sk_step *x, struct sk_sstage *s, struct sk_err *err) {
     struct sk_exchange *e = s->exchange;
-    if (!e->running || s->n_ready || e->next == e->n) return SK_OK;
+    if (!e->running || s->n_ready || e->next == e->n || (e->untold && !e->piece)) return SK_OK;
     uint32_t a = e->next, b = range_end(x, e, a);
     SK_TRY(make_input(x, s, a, b, err));
     e->first = a;
     e->end = b;
-    if (e->piece) return SK_OK;
+    if (e->piece || e->first_told) return SK_OK;
     e->next = b;
     for (; a < b; a++) e->rest -= e->bytes[a];
     return e->next == e->n ? let_go(x, s, err) : SK_OK;
@@ -416,7 +462,8 @@ void sk_exchange_launched(struct sk_step *x, struct sk_sstage *s, struct sk_stas
     t->unit = e->running ? e->first : 0;
     t->last = e->running ? e->end : e->n;
     t->shared = e->shared;
-    if (t->phase != SK_PHASE_REDUCE) return;
+    t->share = e->share;
+    if (!sk_phase_reduces(t->phase)) return;
     t->read = x->conf.moves ? bytes_on_disk(&t->in) : 0;
     t->work = sk_exchange_work(x, e, t->in.bytes);
     sk_budget_reserve(&x->mem, t->read + t->work);
@@ -428,7 +475,7 @@ void sk_exchange_launched(struct sk_step *x, struct sk_sstage *s, struct sk_stas
 }
 
 void sk_exchange_over(struct sk_step *x, struct sk_sstage *s, struct sk_stask *t) {
-    if (t->phase != SK_PHASE_REDUCE) return;
+    if (!sk_phase_reduces(t->phase)) return;
     sk_budget_unreserve(&x->mem, t->read + t->work);
     s->exchange->working -= t->work;
     s->exchange->sliced -= t->in.bytes - t->read;
@@ -436,11 +483,25 @@ void sk_exchange_over(struct sk_step *x, struct sk_sstage *s, struct sk_stask *t
     t->read = t->work = 0;
 }
 
+sk_rc sk_exchange_told(struct sk_step *x, struct sk_sstage *s, struct sk_stask *t, struct sk_blk *b, struct sk_err *err) {
+    struct sk_exchange *e = s->exchange;
+    struct sk_pack *p = b->pack;
+    SK_ASSERT(e->untold && t->share < e->packs.n && !e->packs.p[t->share]);
+    e->packs.p[t->share] = p;
+    p->run = t->share;
+    p->place = &e->packs.p[t->share];
+    t->share = 0;
+    e->untold--;
+    park(x, p);
+    return sk_exchange_refill(x, s, err);
+}
+
 sk_rc sk_exchange_drop(struct sk_step *x, struct sk_sstage *s, struct sk_err *err) {
     struct sk_exchange *e = s->exchange;
     e->running = true;
     e->next = e->n;
     e->rest = 0;
+    e->piece = e->first_told = e->untold = 0;
     for (uint32_t k = 0; k < s->n_inputs; k++) {
         struct sk_blk *late = e->pending[k];
         e->pending[k] = NULL;

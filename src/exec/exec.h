@@ -51,7 +51,9 @@ enum sk_pack_kind {
      * on. The value itself is empty. All partitions of each run, once, in any order. */
     SK_PACK_CUTS,
     /* Of a cut task, once or not at all: a block that goes to every reduce. */
-    SK_PACK_BOUNDS
+    SK_PACK_BOUNDS,
+    /* Of a reduce that has a share, once, before anything else: what goes to the one behind all that have a share of the same partitions. */
+    SK_PACK_TOLD
 };
 struct sk_pack_note {
     uint32_t magic, kind;         /* SK_PACK_NOTE; enum sk_pack_kind */
@@ -98,7 +100,7 @@ struct sk_exec_conf {
  *       where one would have too many parts; else 1
  *   [2..] refs: the input blocks.
  *
- * Of a stage that begins with an exchange, where phase is CUT or REDUCE, or merges (MERGE):
+ * Of a stage that begins with an exchange, where phase is CUT, REDUCE, SHARE or REST, or merges (MERGE):
  *   [1] per block there is more: u64 length, u32 run, u32 row; and row0 is a byte: the part is [row0, row0 + length) of the argument. run: number of the pack in the
  *       order (input, task, yield), from 0 on; of runs what `run` of their CUTS is. row: of the part's first row, in its run; of packs of partitions: the first partition that it has bytes of. Then, before
  *       values: u32 first partition, u32 partition behind the last one, u32 number of partitions in all, u32 1 + the input
@@ -108,12 +110,16 @@ struct sk_exec_conf {
  *           CUTS and BOUNDS only; operators fused behind the exchange do not see it.
  *   MERGE   each joins packs of the same partitions [first, behind the last), in the order (task, yield), or runs (0 to 0). Behind `row` of each block: bytes, u32 lengths of
  *           its parts in units of 64 bytes. It yields packs of these partitions, each of them once, or runs with their samples.
+ *   SHARE   as REDUCE, for one share of the input that is shared: one of several, where these tell (struct sk_exchange_desc). It yields TOLD first, in the place of what depends on
+ *           all shares. TOLD and what came before it must be the same whenever it runs.
+ *   REST    behind them: the parts of all inputs but the shared one, of which it has the columns; and what each share told, in their order, with input number SK_SIDE_TOLD.
  *   REDUCE  each makes partitions [first, behind the last). Blocks: the bounds, if there are any, with input number SK_SIDE_BOUNDS; then the parts, in the order (input, task,
  *           yield), each a sequence of whole blocks. An input that has no rows for it has one part with n_rows 0, for its columns: its rows, if it has any, are no rows of
  *           this reduce. Without any pack of an input there is none of it. A reduce without rows gives one empty block, if the user asked for so many partitions, or nothing. */
 enum { SK_KIND_EXEC = 0x40u, SK_KIND_STAGE = 0x41u /* kind of arg 0 */ };
-enum sk_exec_phase { SK_PHASE_NONE, SK_PHASE_CUT, SK_PHASE_REDUCE, SK_PHASE_MERGE };
+enum sk_exec_phase { SK_PHASE_NONE, SK_PHASE_CUT, SK_PHASE_REDUCE, SK_PHASE_MERGE, SK_PHASE_SHARE, SK_PHASE_REST };
 #define SK_SIDE_BOUNDS UINT32_MAX
+#define SK_SIDE_TOLD (UINT32_MAX - 1)
 
 struct sk_exec;
 /* Checks feasibility (every stage can run at least once with what the machine has; pools fit together) before anything starts. The plan must

@@ -117,9 +117,13 @@ struct sk_exchange {    /* of a stage that begins with one: what waits for its r
     uint32_t wanted, n; /* partitions: of the user, 0: any; that there are */
     /* spread: 1 + the input whose parts of one partition several reduces may share; 0: none; 1 + inputs: that with most rows in it */
     uint32_t spread;
+    uint32_t tells;       /* bit i: reduces that share input i tell, and one comes behind them (plan.h) */
     uint32_t shared;      /* the same of the partitions of the input that is ready: never more than inputs */
     uint32_t next, piece; /* first partition that not all reduces have that it needs; the first pack of `spread` that none of them has */
     uint32_t longest;     /* parts of the pack that has most */
+    uint32_t share;       /* of the input that is ready: what its task tells is packs.p[share]; 0: it tells nothing */
+    uint32_t first_told,
+        untold; /* of shares of `next`: packs.p[first_told] is what the first one tells, 0: there are none; tasks, and inputs, that have not told */
     uint32_t phase, first,
         end;                  /* of the input that is ready: enum sk_exec_phase; its partitions are first to end - 1, of the cut task all */
     uint64_t total, rest;     /* bytes: that came; of what no reduce has */
@@ -134,8 +138,10 @@ struct sk_exchange {    /* of a stage that begins with one: what waits for its r
     } *asked;                  /* [n_inputs] what the strategy was asked last of the maps of an input, and what it said */
     struct sk_shuffle_way way; /* what it said last of any, for statistics */
     uint64_t disk_bytes, taken,
-        taken_disk;                 /* for statistics: of packs on disk when reduces began; of parts that reduces took; of them from disk */
-    SK_VEC(struct sk_pack *) packs; /* in the order (side, arrival) once the input has ended; NULL: dropped */
+        taken_disk;  /* for statistics: of packs on disk when reduces began; of parts that reduces took; of them from disk */
+    uint32_t n_came; /* packs of the input */
+    SK_VEC(struct sk_pack *)
+    packs; /* in the order (side, arrival) once the input has ended, and behind them what shares told; NULL: dropped, or not told yet */
     SK_VEC(uint32_t) found;
     struct sk_blk **pending;  /* [n_inputs] a sample whose run has not come */
     struct sk_pack **columns; /* [n_inputs] the pack whose columns are shown to who has no rows of this input */
@@ -175,6 +181,7 @@ struct sk_stask { /* from launch until its last block was passed on and the engi
     uint8_t phase;                 /* enum sk_exec_phase */
     uint32_t last, shared;         /* of an exchange: behind its last partition; 1 + the input that reduces share */
     uint32_t values;               /* that its packs should be in, of a map or a merge of an exchange: noted when it is launched; else 0 */
+    uint32_t share;                /* where what it has to tell goes (struct sk_exchange); 0: it has told, or tells nothing */
     uint64_t read, work;           /* bytes of parts that are read from disk for it, of its tables: reserved */
 };
 
@@ -391,6 +398,8 @@ sk_rc sk_exchange_input_ended(struct sk_step *x, struct sk_sstage *s, struct sk_
 sk_rc sk_exchange_cut(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b, const struct sk_pack_note *note,
                       struct sk_err *err); /* its cut task yielded b */
 sk_rc sk_exchange_cut_done(struct sk_step *x, struct sk_sstage *s, struct sk_err *err);
+sk_rc sk_exchange_told(struct sk_step *x, struct sk_sstage *s, struct sk_stask *t, struct sk_blk *b,
+                       struct sk_err *err); /* a share yielded b, which is SK_PACK_TOLD */
 sk_rc sk_exchange_refill(struct sk_step *x, struct sk_sstage *s,
                          struct sk_err *err);                               /* the next reduce's input is ready, if there is one */
 bool sk_exchange_reads(const struct sk_step *x, const struct sk_sstage *s); /* the next reduce has parts that are on disk */
@@ -401,6 +410,9 @@ uint64_t sk_exchange_work(const struct sk_step *x, const struct sk_exchange *e,
 uint64_t sk_exchange_most(const struct sk_step *x); /* bytes of a reduce, if that can be */
 uint64_t sk_exchange_target(const struct sk_step *x, const struct sk_sstage *s, uint64_t total); /* bytes of a reduce, of so many in all */
 sk_rc sk_exchange_drop(struct sk_step *x, struct sk_sstage *s, struct sk_err *err);
+static inline bool sk_phase_reduces(uint32_t phase) {
+    return phase == SK_PHASE_REDUCE || phase == SK_PHASE_SHARE || phase == SK_PHASE_REST;
+}
 static inline bool sk_exchange_spent(const struct sk_exchange *e) {
     return e->running && e->next == e->n;
 } /* no more inputs will be made */

@@ -60,7 +60,7 @@ static void get_exchange(const struct sk_step *x, const struct sk_sstage *s, str
     o->disk_bytes = e->disk_bytes;
     o->taken_bytes = e->taken;
     o->read_bytes = e->taken_disk;
-    o->packs = e->packs.n;
+    o->packs = e->n_came;
     o->pack_bytes = e->total;
     o->partitions = e->running ? e->n : 0;
     for (uint32_t i = 0; e->running && i < e->n; i++) o->largest_bytes = SK_MAX(o->largest_bytes, e->bytes[i]);

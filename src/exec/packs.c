@@ -34,7 +34,8 @@ bool sk_pack_note_ok(struct sk_bytes note) {
     case SK_PACK_CUTS: return h.n && h.n <= SK_PACK_CUTS_MAX && h.n * sizeof(struct sk_pack_cut) <= room;
     case SK_PACK_RUN:
     case SK_PACK_SAMPLE:
-    case SK_PACK_BOUNDS: return !h.n;
+    case SK_PACK_BOUNDS:
+    case SK_PACK_TOLD: return !h.n;
     default: return false;
     }
 }

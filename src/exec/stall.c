@@ -73,7 +73,7 @@ static void put_wait(struct text *t, const struct sk_step *x, const struct sk_ss
 }
 
 static void put_exchange(struct text *t, const struct sk_exchange *e) {
-    put(t, "%u packs of %.1f MiB ", e->packs.n, (double)e->total / 1048576.0);
+    put(t, "%u packs of %.1f MiB ", e->n_came, (double)e->total / 1048576.0);
     if (e->running) put(t, "in %u partitions, %u of them taken, ", e->n, e->next);
     else put(t, e->n ? "are being cut, " : "have come, ");
 }

@@ -55,6 +55,10 @@ static sk_rc yielded(struct sk_step *x, const struct sk_step_ev *ev, struct sk_e
         SK_TRY(new_blk(x, t, ev, &b, err));
         return sk_exchange_cut(x, s, b, ev->pack, err);
     }
+    if (SK_UNLIKELY(t->share && ev->pack && ev->pack->kind == SK_PACK_TOLD)) {
+        SK_TRY(new_blk(x, t, ev, &b, err));
+        return sk_exchange_told(x, s, t, b, err);
+    }
     if (SK_UNLIKELY(s->packs != !!ev->pack || (ev->pack && !wanted_pack(x, s, ev->pack)))) {
         SK_TRY(sk_step_act(x, (struct sk_act){.kind = SK_ACT_RELEASE, .id = ev->block.oid}, err));
         return SK_ERR(err, SK_ECORRUPT, "%s: yielded %s", s->label,
@@ -144,6 +148,8 @@ static sk_rc over(struct sk_step *x, const struct sk_step_ev *ev, struct sk_err 
         }
         if (!cut) sk_size_est_add(&s->size, t->in_bytes, t->out_bytes);
     }
+    if (t->share && ev->kind == SK_SEV_DONE && !t->cancelled)
+        return SK_ERR(err, SK_ECORRUPT, "%s: a reduce that has a share has not told what it met", s->label);
     SK_TRY(task_over(x, t, err));
     if (t->cancelled) {
         sk_step_free_task(x, t);

@@ -83,6 +83,7 @@ static bool set_packs(struct sk_sstage *s, const struct sk_stage *st) {
     e->cut = st->exchange.cut;
     e->wanted = st->exchange.n_partitions;
     e->spread = st->exchange.spread;
+    e->tells = st->exchange.tells;
     e->tables = st->exchange.tables;
     e->pending = sk_calloc(TAG, s->n_inputs * sizeof *e->pending);
     e->columns = sk_calloc(TAG, s->n_inputs * sizeof *e->columns);

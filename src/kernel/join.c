@@ -27,6 +27,7 @@ struct sk_join {
     uint64_t *start;           /* [n_keys + 1] the right rows of a key are places[start[key], start[key + 1]) */
     struct sk_place *places;   /* of right rows */
     uint8_t *met;              /* [n_keys] a left row has it */
+    bool share;                /* right rows do not follow: sk_join_rest has them */
     int phase;                 /* 0: left rows, 1: right rows, 2: end */
     uint32_t batch;            /* of that side: where the next result comes from */
     uint64_t row, at, partner; /* in the batch; in the side; which partner of it */
@@ -159,6 +160,8 @@ static sk_rc check_side(struct side *s, const struct sk_keys *first, struct sk_e
     return s->number ? SK_OK : SK_ERR(err, SK_ENOMEM, "no memory to join %llu rows", (unsigned long long)s->rows);
 }
 
+static bool right_rows_follow(const struct sk_join *j) { return !j->share && (j->kind == SK_JOIN_RIGHT || j->kind == SK_JOIN_FULL); }
+
 static int first_phase(enum sk_join_kind k) { return k == SK_JOIN_RIGHT_SEMI || k == SK_JOIN_RIGHT_ANTI; }
 
 sk_rc sk_join_create(const struct sk_keys *const *left, uint32_t n_left, const struct sk_keys *const *right, uint32_t n_right,
@@ -175,6 +178,25 @@ sk_rc sk_join_create(const struct sk_keys *const *left, uint32_t n_left, const s
     SK_GO(check_side(&j->right, first, err));
     SK_GO(number_both(j, err));
     SK_GO(find_partners(j) ? SK_OK : SK_ERR(err, SK_ENOMEM, "no memory to join with %llu rows", (unsigned long long)j->right.rows));
+    *out = j;
+out:
+    if (rc) sk_join_destroy(j);
+    return rc;
+}
+
+sk_rc sk_join_rest(const struct sk_keys *const *right, uint32_t n_right, enum sk_join_kind kind, const uint8_t *met, struct sk_join **out,
+                   struct sk_err *err) {
+    sk_rc rc;
+    struct sk_join *j = sk_calloc(SK_TAG_KERNEL, sizeof *j);
+    if (!j) return SK_ERR(err, SK_ENOMEM, "no memory for a join");
+    j->kind = kind;
+    j->right = (struct side){.keys = right, .n = n_right};
+    j->phase = right_rows_follow(j) || first_phase(kind) ? 1 : 2;
+    SK_GO(check_side(&j->right, n_right ? right[0] : NULL, err));
+    j->met = sk_calloc(SK_TAG_KERNEL, 1); /* one key stands for all that were met */
+    SK_GO(j->met ? SK_OK : SK_ERR(err, SK_ENOMEM, "no memory for a join"));
+    j->met[0] = 1;
+    for (uint64_t i = 0; i < j->right.rows; i++) j->right.number[i] = met[i / 8] >> (i & 7) & 1 ? 0 : NONE;
     *out = j;
 out:
     if (rc) sk_join_destroy(j);
@@ -206,8 +228,10 @@ static uint64_t results_of(const struct sk_join *j, uint32_t key, bool *partners
     }
 }
 
+static bool has_met(const struct sk_join *j, uint32_t key) { return key != NONE && j->met[key]; }
+
 static bool right_row_is_one(const struct sk_join *j, uint32_t key) {
-    bool met = key != NONE && j->met[key];
+    bool met = has_met(j, key);
     return j->kind == SK_JOIN_RIGHT_SEMI ? met : !met;
 }
 
@@ -229,12 +253,18 @@ static void skip_empty(struct sk_join *j, const struct side *s) {
     }
 }
 
-static bool right_rows_follow(enum sk_join_kind k) { return k == SK_JOIN_RIGHT || k == SK_JOIN_FULL; }
+void sk_join_share(struct sk_join *j, uint8_t *met) {
+    SK_ASSERT(!j->batch && !j->at && !j->partner);
+    j->share = true;
+    if (j->phase == 1) j->phase = 2;
+    memset(met, 0, (size_t)(j->right.rows + 7) / 8);
+    for (uint64_t i = 0; i < j->right.rows; i++) met[i / 8] |= (uint8_t)(has_met(j, j->right.number[i]) << (i & 7));
+}
 
 uint64_t sk_join_next(struct sk_join *j, struct sk_place *left, struct sk_place *right, uint64_t cap) {
     const struct sk_place none = {SK_PLACE_NONE, 0};
     uint64_t n = 0;
-    if (j->phase == 0 && !j->left.rows) j->phase = right_rows_follow(j->kind) ? 1 : 2;
+    if (j->phase == 0 && !j->left.rows) j->phase = right_rows_follow(j) ? 1 : 2;
     while (j->phase == 0 && n < cap) {
         uint32_t key = j->left.number[j->at];
         bool partners;
@@ -246,7 +276,7 @@ uint64_t sk_join_next(struct sk_join *j, struct sk_place *left, struct sk_place 
         }
         n += take;
         j->partner += take;
-        if (j->partner == have) step(j, &j->left, right_rows_follow(j->kind) ? 1 : 2);
+        if (j->partner == have) step(j, &j->left, right_rows_follow(j) ? 1 : 2);
     }
     if (j->phase == 1 && !j->right.rows) j->phase = 2;
     while (j->phase == 1 && n < cap) {

@@ -209,6 +209,12 @@ sk_rc sk_join_create(const struct sk_keys *const *left, uint32_t n_left, const s
  * side). The order: by left row, then by right row; then right rows that met nothing. What sk_block_measure_places takes, with both sides. */
 uint64_t sk_join_next(struct sk_join *j, struct sk_place *left, struct sk_place *right, uint64_t cap);
 void sk_join_destroy(struct sk_join *j); /* NULL is fine */
+/* Joins of shares of the left side, each with all of the right one, give what one join gives: those of the shares, one behind the other, and what is left. sk_join_share, before the first
+ * row is asked for, makes it the join of a share: it gives pairs and left rows, and says which right rows have met a left one: `met` gets a bit each, (right rows + 7) / 8 bytes. Of
+ * these, or-ed, sk_join_rest makes the join of what is left: the right rows that RIGHT and FULL give for having met nothing; all of RIGHT_SEMI and RIGHT_ANTI; none of others. */
+void sk_join_share(struct sk_join *j, uint8_t *met);
+sk_rc sk_join_rest(const struct sk_keys *const *right, uint32_t n_right, enum sk_join_kind kind, const uint8_t *met, struct sk_join **out,
+                   struct sk_err *err) SK_MUST_USE;
 
 /* A Bloom filter of hashes of keys (sk_keys_hash): plain bytes, zero at first; 8 to 10 bits a key. Filters of parts of a side are merged into that of the whole
  * if they are as large; only the whole side's may be used to leave rows out. */

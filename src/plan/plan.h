@@ -62,6 +62,9 @@ struct sk_exchange_desc {  /* of a node with SK_OP_EXCHANGE */
      * their outputs, in order, are that of one reduce. 0: of none; 1 + n_inputs: of each partition the one that has most rows in it (of equal ones the first),
      * which reduces are told. */
     uint32_t spread;
+    /* Bit i: reduces that share input i tell which rows of the others have met something, and one more, behind them, has all rows of the others and what was told. 0: the
+     * outputs of those that share are all there is. */
+    uint32_t tells;
     bool tables; /* a reduce keeps tables in memory of its worker: as much as a block should have bytes, or less where its input is small */
 };
 #define SK_PARTITIONS_MAX (1u << 20)

@@ -17,6 +17,7 @@ struct blockout {
     struct sk_value *value;        /* instead of all of these */
     PyObject *owner;               /* what its plans point into */
     unsigned bad;
+    int told; /* it goes to the reduce behind all that share (exec.h) */
 };
 
 static struct blockout *out_of(PyObject *o) { return (void *)o; }
@@ -40,6 +41,10 @@ size_t py_blockout_note(PyObject *out, struct sk_block_sizes size, union py_bloc
             else note->pack.part[i] = (struct sk_pack_part){len, rows};
         }
         return sizeof note->pack.head + v->n * (cuts ? sizeof note->pack.cut[0] : sizeof note->pack.part[0]);
+    }
+    if (o->told) {
+        note->pack.head = (struct sk_pack_note){SK_PACK_NOTE, SK_PACK_TOLD, size.n_rows, size.total_bytes, size.schema_crc, 0, 0, 0, 0};
+        return sizeof note->pack.head;
     }
     note->block = (struct sk_block_note){.magic = SK_BLOCK_NOTE, .bad = o->bad};
     if (o->bad) return sizeof note->block;
@@ -146,7 +151,7 @@ int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e, stru
     SK_ASSERT(o->plan || o->value);
     struct sk_block_sizes size = sizes_of(o);
     sk_rc rc;
-    e->kind = o->value && o->value->kind != SK_VALUE_BLOCK ? PY_PACK : PY_BLOCK;
+    e->kind = o->told || (o->value && o->value->kind != SK_VALUE_BLOCK) ? PY_PACK : PY_BLOCK;
     e->n = (size_t)size.total_bytes;
     *sizes = size;
     if (!e->n) { /* cuts: the note says it all */
@@ -283,14 +288,14 @@ PyObject *py_block_decode(struct py_state *st, const struct sk_view *v, struct p
 /* ---- BlockOut, block_nbytes --------------------------------------------------------------------------------------------- */
 
 static int blockout_init(PyObject *o, PyObject *args, PyObject *kw) {
-    static char *names[] = {"batch", "bad", NULL};
+    static char *names[] = {"batch", "bad", "told", NULL};
     struct blockout *b = out_of(o);
     PyObject *batch;
     if (b->batch || b->parts || b->value) {
         PyErr_SetString(PyExc_TypeError, "a BlockOut is made once");
         return -1;
     }
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "O|I:BlockOut", names, &batch, &b->bad)) return -1;
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "O|Ip:BlockOut", names, &batch, &b->bad, &b->told)) return -1;
     b->batch = Py_NewRef(batch);
     return 0;
 }
@@ -331,7 +336,7 @@ static PyObject *blockout_num_rows(PyObject *o, void *closure) {
     (void)closure;
     struct py_state *st = PyType_GetModuleState(Py_TYPE(o));
     const struct sk_value *v = out_of(o)->value;
-    bool about = v && (v->kind == SK_VALUE_SAMPLE || v->kind == SK_VALUE_CUTS || v->kind == SK_VALUE_BOUNDS);
+    bool about = out_of(o)->told || (v && (v->kind == SK_VALUE_SAMPLE || v->kind == SK_VALUE_CUTS || v->kind == SK_VALUE_BOUNDS));
     return planned(st, o) < 0 ? NULL : PyLong_FromUnsignedLongLong(about ? 0 : sizes_of(out_of(o)).n_rows);
 }
 

@@ -19,7 +19,7 @@ struct join {
     struct sk_join *join;
     struct sk_place *left, *right; /* [cap], of which [at, n) are not given out yet */
     uint64_t cap, at, n;
-    bool busy;
+    bool busy, begun;
 };
 
 static struct join *join_of(PyObject *o) { return (struct join *)(void *)o; }
@@ -122,22 +122,33 @@ static bool kind_of(const char *name, enum sk_join_kind *out) {
     return false;
 }
 
+/* Bytes of a bit a right row. */
+static uint64_t bits_of_right(const struct join *j) {
+    uint64_t rows = 0;
+    for (uint32_t i = 0; i < j->side[RIGHT_KEYS].n; i++) rows += sk_keys_rows(j->keys[1][i]);
+    return (rows + 7) / 8;
+}
+
 static PyObject *m_join(PyObject *module, PyObject *args) {
     struct py_state *st = PyModule_GetState(module);
     PyObject *side[SIDES], *shape, *picks, *alone;
     const char *name;
     unsigned long long rows;
     const struct ArrowArray *unused;
+    Py_buffer met = {0};
     PY_ERR(err);
-    if (!PyArg_ParseTuple(args, "s(O!O!O!O!)OO!O!K:join", &name, &PyList_Type, &side[LEFT], &PyList_Type, &side[RIGHT], &PyList_Type,
-                          &side[LEFT_KEYS], &PyList_Type, &side[RIGHT_KEYS], &shape, &PyList_Type, &picks, &PyList_Type, &alone, &rows))
+    if (!PyArg_ParseTuple(args, "s(O!O!O!O!)OO!O!K|y*:join", &name, &PyList_Type, &side[LEFT], &PyList_Type, &side[RIGHT], &PyList_Type,
+                          &side[LEFT_KEYS], &PyList_Type, &side[RIGHT_KEYS], &shape, &PyList_Type, &picks, &PyList_Type, &alone, &rows,
+                          &met))
         return NULL;
     enum sk_join_kind kind;
-    if (!kind_of(name, &kind)) return NULL;
-    if (!rows) return PyErr_Format(PyExc_ValueError, "join: batches of 0 rows");
-    if (py_ensure(st) < 0) return NULL;
-    struct join *j = join_of(st->join_type->tp_alloc(st->join_type, 0));
-    if (!j) return NULL;
+    struct join *j = NULL;
+    if (!rows) PyErr_SetString(PyExc_ValueError, "join: batches of 0 rows");
+    else if (kind_of(name, &kind) && py_ensure(st) == 0) j = join_of(st->join_type->tp_alloc(st->join_type, 0));
+    if (!j) {
+        PyBuffer_Release(&met);
+        return NULL;
+    }
     j->cap = rows;
     j->left = sk_alloc(SK_TAG_PY, rows * sizeof *j->left);
     j->right = sk_alloc(SK_TAG_PY, rows * sizeof *j->right);
@@ -145,17 +156,39 @@ static PyObject *m_join(PyObject *module, PyObject *args) {
     bool fine = j->keep && kept(st, j, shape, &j->schema, &unused) == 0;
     for (uint32_t s = 0; s < SIDES; s++) fine = fine && open_side(st, j, s, side[s]) == 0;
     fine = fine && (j->picks[0] = picks_of(j, picks)) && (j->picks[1] = picks_of(j, alone));
+    if (fine && met.obj && bits_of_right(j) != (uint64_t)met.len) {
+        PyErr_Format(PyExc_ValueError, "join: %zd bytes say which right rows were met, and not %llu", met.len,
+                     (unsigned long long)bits_of_right(j));
+        fine = false;
+    }
     if (fine) {
         sk_rc rc;
+        const struct sk_keys *const *left = (const struct sk_keys *const *)j->keys[0], *const *right =
+                                                                                           (const struct sk_keys *const *)j->keys[1];
         PY_DROP(st)
-        rc = sk_join_create((const struct sk_keys *const *)j->keys[0], j->side[LEFT_KEYS].n, (const struct sk_keys *const *)j->keys[1],
-                            j->side[RIGHT_KEYS].n, kind, &j->join, &err);
+        if (met.obj) rc = sk_join_rest(right, j->side[RIGHT_KEYS].n, kind, met.buf, &j->join, &err);
+        else rc = sk_join_create(left, j->side[LEFT_KEYS].n, right, j->side[RIGHT_KEYS].n, kind, &j->join, &err);
         PY_TAKE(st)
-        if (rc == SK_OK) return (PyObject *)j;
-        py_raise(st, rc, &err);
+        if (rc != SK_OK) py_raise(st, rc, &err);
+        fine = rc == SK_OK;
     }
-    Py_DECREF(j);
-    return NULL;
+    PyBuffer_Release(&met);
+    if (!fine) Py_CLEAR(j);
+    return (PyObject *)j;
+}
+
+static PyObject *join_share(PyObject *o, PyObject *unused SK_UNUSED) {
+    struct join *j = join_of(o);
+    struct py_state *st = PyType_GetModuleState(Py_TYPE(o));
+    if (j->busy || j->begun) return PyErr_Format(PyExc_ValueError, "this join has begun to give rows");
+    PyObject *bits = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)bits_of_right(j));
+    if (!bits) return NULL;
+    j->busy = true;
+    PY_DROP(st)
+    sk_join_share(j->join, (uint8_t *)PyBytes_AS_STRING(bits));
+    PY_TAKE(st)
+    j->busy = false;
+    return bits;
 }
 
 /* The plan of the next rows that are picked alike; NULL without an error: there are none. */
@@ -183,7 +216,7 @@ static PyObject *join_next(PyObject *o) {
     sk_rc rc;
     PY_ERR(err);
     if (j->busy) return PyErr_Format(PyExc_ValueError, "another thread is in this join");
-    j->busy = true;
+    j->busy = j->begun = true;
     PY_DROP(st)
     rc = plan_next(j, &plan, &size, &err);
     PY_TAKE(st)
@@ -271,9 +304,9 @@ static PyObject *m_join_rules(PyObject *module SK_UNUSED, PyObject *args) {
     const char *name;
     enum sk_join_kind kind;
     if (!PyArg_ParseTuple(args, "s:join_rules", &name) || !kind_of(name, &kind)) return NULL;
-    return Py_BuildValue("(NN)(NN)i", PyBool_FromLong(sk_side_by_block(kind, LEFT)), PyBool_FromLong(sk_side_by_block(kind, RIGHT)),
+    return Py_BuildValue("(NN)(NN)I", PyBool_FromLong(sk_side_by_block(kind, LEFT)), PyBool_FromLong(sk_side_by_block(kind, RIGHT)),
                          PyBool_FromLong(sk_side_may_lack(kind, LEFT)), PyBool_FromLong(sk_side_may_lack(kind, RIGHT)),
-                         sk_side_shared(kind));
+                         sk_side_tells(kind));
 }
 
 /* (kind, a number of partitions is asked for, limit, ((bytes or -1, alone) of the left side, of the right one)). */
@@ -311,11 +344,12 @@ static PyObject *m_join_use(PyObject *module SK_UNUSED, PyObject *args) {
 
 PyMethodDef py_join_methods[] = {
     {"join", m_join, METH_VARARGS,
-     "join(kind, (left, right, left keys, right keys), shape, picks, picks without a left row, rows): batches of at most so many rows."},
+     "join(kind, (left, right, left keys, right keys), shape, picks, picks without a left row, rows[, met]): batches of at most so many "
+     "rows. met: what shares of the left side said (Joined.share), or-ed: the rows that these leave."},
     {"bloom_bytes", m_bloom_bytes, METH_VARARGS, "bloom_bytes(keys): how large a filter of so many keys is."},
     {"join_rules", m_join_rules, METH_VARARGS,
      "join_rules(kind): (whether blocks of a side may be joined one by one with the whole other one, of both; whether its rows that meet "
-     "nothing may be left out, of both; the side that tasks may share, -1: none)."},
+     "nothing may be left out, of both; 1: tasks that share its left side have to tell what they met, 2: its right side)."},
     {"join_first", m_join_first, METH_VARARGS, "join_first(kind, parted, limit, sides): the side that is to be measured first; -1: none."},
     {"join_use", m_join_use, METH_VARARGS,
      "join_use(facts, side, (rows, bytes, has columns)): what becomes of the side that was measured: moved, broadcast, filters. facts: "
@@ -326,7 +360,13 @@ PyMethodDef py_join_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+static PyMethodDef join_methods[] = {
+    {"share", join_share, METH_NOARGS,
+     "share(): it is the join of a share of the left rows, and leaves right rows alone; a bit for each right row: whether it met one."},
+    {NULL, NULL, 0, NULL},
+};
 static PyType_Slot join_slots[] = {
+    {Py_tp_methods, join_methods},
     {Py_tp_dealloc, join_dealloc},
     {Py_tp_iter, PyObject_SelfIter},
     {Py_tp_iternext, join_next},

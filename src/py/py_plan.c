@@ -132,7 +132,7 @@ struct given { /* the arguments of add(); borrowed */
     PyObject *inputs, *resources, *pool, *units, *blocks, *env;
     int64_t cpus, gpus, memory, limit, batch_rows;
     int32_t max_restarts, max_task_retries, max_retries; /* INT32_MIN: not given */
-    uint32_t max_in_flight, max_tasks, max_calls, n_partitions, spread;
+    uint32_t max_in_flight, max_tasks, max_calls, n_partitions, spread, tells;
     int32_t bundle;
     uint64_t group;
     bool source, one_to_one, no_more, by_row, first_rows, writes, alone, numbered, concatenates, joins, packs, exchange, merge, cut, tables;
@@ -178,6 +178,7 @@ static const struct py_field field[] = {
     F("cut", BOOL, cut),
     F("n_partitions", U32, n_partitions),
     F("spread", U32, spread),
+    F("tells", U32, tells),
     F("tables", BOOL, tables),
     F("merge", BOOL, merge),
 };
@@ -215,17 +216,18 @@ static PyObject *plan_add(PyObject *self, PyObject *args, PyObject *kw) {
     PY_ERR(err);
     if (py_fields_read(&fields, args, kw, &g) < 0 || !py_plan_get(st, self)) return NULL;
     struct sk_op op = {g.op, props_of(&g)};
-    struct sk_node_desc d = {.op = &op,
-                             .label = g.label,
-                             .params = g.params,
-                             .cpu_e4 = g.cpus,
-                             .gpu_e4 = g.gpus,
-                             .limit = g.limit,
-                             .batch_rows = g.batch_rows,
-                             .max_in_flight = g.max_in_flight,
-                             .max_tasks = g.max_tasks,
-                             .max_calls = g.max_calls,
-                             .exchange = {.cut = g.cut, .n_partitions = g.n_partitions, .spread = g.spread, .tables = g.tables}};
+    struct sk_node_desc d = {
+        .op = &op,
+        .label = g.label,
+        .params = g.params,
+        .cpu_e4 = g.cpus,
+        .gpu_e4 = g.gpus,
+        .limit = g.limit,
+        .batch_rows = g.batch_rows,
+        .max_in_flight = g.max_in_flight,
+        .max_tasks = g.max_tasks,
+        .max_calls = g.max_calls,
+        .exchange = {.cut = g.cut, .n_partitions = g.n_partitions, .spread = g.spread, .tells = g.tells, .tables = g.tables}};
     if (g.pool && !PyArg_ParseTuple(g.pool, "ii;add: 'pool' must be (least, most)", &least, &most)) return NULL;
     if (least < 0 || most < 0) return PyErr_Format(PyExc_ValueError, "add: 'pool' must be (least, most), not %R", g.pool);
     d.pool_min = (uint32_t)least;

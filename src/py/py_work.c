@@ -501,7 +501,10 @@ int py_work_types(PyObject *module, struct py_state *st) {
     if (!st->work_type || PyModule_AddType(module, st->work_type) < 0 ||
         PyModule_AddIntConstant(module, "PARTITIONS", SK_WHAT_PARTITIONS) < 0 ||
         PyModule_AddIntConstant(module, "MAP_BLOCKS", SK_WHAT_MAP_BLOCKS) < 0 ||
-        PyModule_AddIntConstant(module, "SIDE_BOUNDS", SK_SIDE_BOUNDS) < 0)
+        PyModule_AddIntConstant(module, "SIDE_BOUNDS", SK_SIDE_BOUNDS) < 0 ||
+        PyModule_AddIntConstant(module, "SIDE_TOLD", SK_SIDE_TOLD) < 0 ||
+        PyModule_AddIntConstant(module, "PHASE_SHARE", SK_PHASE_SHARE) < 0 ||
+        PyModule_AddIntConstant(module, "PHASE_REST", SK_PHASE_REST) < 0)
         return -1;
     return PyModule_AddIntConstant(module, "PHASE_CUT", SK_PHASE_CUT) < 0 ? -1
                                                                           : PyModule_AddIntConstant(module, "PHASE_MERGE", SK_PHASE_MERGE);

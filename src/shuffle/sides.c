@@ -26,9 +26,8 @@ bool sk_side_by_block(enum sk_join_kind kind, int side) {
     return !(RULE[kind].alone & other) && !(RULE[kind].once & other);
 }
 
-int sk_side_shared(enum sk_join_kind kind) {
-    bool left = sk_side_by_block(kind, SK_SIDE_LEFT), right = sk_side_by_block(kind, SK_SIDE_RIGHT);
-    return left && right ? SK_SIDE_LARGER : left ? SK_SIDE_LEFT : right ? SK_SIDE_RIGHT : SK_SIDE_NONE;
+unsigned sk_side_tells(enum sk_join_kind kind) {
+    return (sk_side_by_block(kind, SK_SIDE_LEFT) ? NEITHER : LEFT) | (sk_side_by_block(kind, SK_SIDE_RIGHT) ? NEITHER : RIGHT);
 }
 
 bool sk_side_may_lack(enum sk_join_kind kind, int side) { return !(RULE[kind].alone & BIT(side)); }

@@ -9,13 +9,14 @@
 #include "base/base.h"
 #include "kernel/kernel.h"
 
-enum { SK_SIDE_NONE = -1, SK_SIDE_LEFT = 0, SK_SIDE_RIGHT = 1, SK_SIDE_LARGER = 2 };
+enum { SK_SIDE_NONE = -1, SK_SIDE_LEFT = 0, SK_SIDE_RIGHT = 1 };
 
 /* Whether blocks of this side may be joined one by one with the whole other one: the rows are those of one join, in another order. The other side is what may be broadcast then. */
 bool sk_side_by_block(enum sk_join_kind kind, int side);
-/* The side of which several tasks may each have some rows, in order, and all of the other side: what they give, one behind the other, is what one task would give. So rows come in the order of
- * this side's, then of the other one's. SK_SIDE_LARGER: either; of each partition the one that has more rows in it, of equal ones the left one. SK_SIDE_NONE: neither, the order is the kernel's. */
-int sk_side_shared(enum sk_join_kind kind);
+/* Several tasks may share a partition: each has some rows of one side, in order, and all of the other one. What they give, one behind the other, is what one task would give whose left side is the shared one,
+ * but for rows of the other side that come out for having met something, or nothing: a share cannot know. Bit i is set where there are such, if side i is shared: then the tasks of shares tell what
+ * they met, and one task behind them gives these rows (sk_join_share, sk_join_rest). */
+unsigned sk_side_tells(enum sk_join_kind kind);
 /* Whether nobody misses the rows of this side that meet nothing. */
 bool sk_side_may_lack(enum sk_join_kind kind, int side);
 

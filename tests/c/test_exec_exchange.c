@@ -95,11 +95,19 @@ static const char *input(uint64_t seq) {
     static char text[800];
     const struct sk_stask *t = sk_step_task(R.x, rig_task(&R, R.x->n - 1, seq));
     CHECK_MSG(t, "task %llu is not there", (unsigned long long)seq);
-    int n = snprintf(text, sizeof text, "%s %u-%u/%u", t->phase == SK_PHASE_CUT ? "cut" : "reduce", t->unit, t->last,
-                     R.x->s[t->stage].exchange->n);
+    int n = snprintf(text, sizeof text, "%s %u-%u/%u",
+                     t->phase == SK_PHASE_CUT     ? "cut"
+                     : t->phase == SK_PHASE_SHARE ? "share"
+                     : t->phase == SK_PHASE_REST  ? "rest"
+                                                  : "reduce",
+                     t->unit, t->last, R.x->s[t->stage].exchange->n);
     for (const struct sk_blk *b = t->in.head; b; b = b->next)
-        n += snprintf(text + n, sizeof text - (size_t)n, b->side == SK_SIDE_BOUNDS ? " B" : " %u:%u@%llu+%llu(%llu)", b->side, b->pack->run,
-                      (unsigned long long)b->ref.row0 / 64, (unsigned long long)b->ref.bytes / 64, (unsigned long long)b->ref.n_rows);
+        n += snprintf(text + n, sizeof text - (size_t)n,
+                      b->side == SK_SIDE_BOUNDS ? " B"
+                      : b->side == SK_SIDE_TOLD ? " T"
+                                                : " %u:%u@%llu+%llu(%llu)",
+                      b->side, b->pack->run, (unsigned long long)b->ref.row0 / 64, (unsigned long long)b->ref.bytes / 64,
+                      (unsigned long long)b->ref.n_rows);
     return text;
 }
 
@@ -192,9 +200,9 @@ TEST(no_more_reduces_run_than_there_is_memory_for_their_tables) {
 }
 
 /* Two inputs of two maps each, to so many partitions; their packs, in order (input, task). */
-static void start_two(uint32_t n, uint32_t spread, const char *const rows[4]) {
+static void start_telling(uint32_t n, uint32_t spread, uint32_t tells, const char *const rows[4]) {
     uint32_t in[2] = {packs(rig_source(&R, 2, 64)), packs(rig_source(&R, 2, 64))};
-    struct sk_node_desc d = {.label = "X", .cpu_e4 = 10000, .exchange = {.n_partitions = n, .spread = spread}};
+    struct sk_node_desc d = {.label = "X", .cpu_e4 = 10000, .exchange = {.n_partitions = n, .spread = spread, .tells = tells}};
     rig_start(&R, rig_add(&R, &EXCHANGE, d, in, 2));
     const uint32_t *map = R.x->s[4].inputs;
     for (uint32_t i = 0; i < 4; i++) {
@@ -205,6 +213,8 @@ static void start_two(uint32_t n, uint32_t spread, const char *const rows[4]) {
         done(map[i / 2], i % 2);
     }
 }
+
+static void start_two(uint32_t n, uint32_t spread, const char *const rows[4]) { start_telling(n, spread, 0, rows); }
 
 TEST(a_hot_partition_is_shared_by_reduces_each_of_which_has_all_of_the_other_input) {
     static const char *const ROWS[] = {"16", "15", "11", "01"};
@@ -239,6 +249,89 @@ TEST(of_a_hot_partition_the_input_with_more_rows_is_shared_where_either_may_be) 
     start_two(1, 3, EQUAL);
     CHECK_EQ(sk_step_task(R.x, rig_task(&R, 4, 0))->shared, 1);
     done(4, 0);
+    end();
+}
+
+static uint64_t tell_met(uint64_t seq) {
+    return yield(rig_task(&R, 4, seq), (struct note){.h = {.kind = SK_PACK_TOLD, .rows = 2, .bytes = 8}});
+}
+
+static const char *const HOT[] = {"161", "151", "111", "011"}; /* of the second partition the left side */
+
+TEST(what_shares_tell_goes_to_one_task_behind_them) {
+    begin();
+    R.conf.memory_bytes = 64 * 8 * 9;
+    start_telling(3, 3, 3, HOT);
+    CHECK_STR_EQ(input(0), "reduce 0-1/3 0:0@0+1(1) 0:1@0+1(1) 1:2@0+1(1)"); /* one task has it all, and nothing to tell */
+    CHECK_STR_EQ(input(1), "share 1-2/3 0:0@1+6(6) 1:2@1+1(1) 1:3@0+1(1)");
+    CHECK_STR_EQ(input(2), "share 1-2/3 0:1@1+5(5) 1:2@1+1(1) 1:3@0+1(1)");
+    CHECK(!rig_task(&R, 4, 3));
+    tell_met(2);
+    CHECK_EQ(R.x->parked, 64 * 20 + 8);
+    rig_yield(&R, rig_task(&R, 4, 1), 1, 64);
+    CHECK(!rig_task(&R, 4, 3));
+    tell_met(1);
+    CHECK_STR_EQ(
+        input(3),
+        "rest 1-2/3 T T 0:0@0+1(0) 1:2@1+1(1) 1:3@0+1(1)"); /* of the shared side columns, of the other all rows; shares still run */
+    const struct sk_blk *told = sk_step_task(R.x, rig_task(&R, 4, 3))->in.head;
+    CHECK_LT(told->pack->run, told->next->pack->run); /* in the order of the shares, whoever was first */
+    for (uint64_t i = 0; i < 3; i++) done(4, i);
+    CHECK_EQ(R.live, 4 + 2 + 1);
+    done(4, 3);
+    CHECK_STR_EQ(input(4), "reduce 2-3/3 0:0@7+1(1) 0:1@6+1(1) 1:2@2+1(1) 1:3@1+1(1)");
+    CHECK_EQ(R.live, 4 + 1);
+    done(4, 4);
+    CHECK_EQ(R.x->s[4].tasks_done, 5);
+    end();
+}
+
+TEST(nothing_is_told_where_that_side_does_not_ask_or_the_other_one_has_no_rows) {
+    static const char *const EMPTY[] = {"161", "151", "101", "001"};
+    for (int i = 0; i < 2; i++) {
+        begin();
+        R.conf.memory_bytes = 64 * 8 * 9;
+        start_telling(3, 3, i ? 3 : 2, i ? EMPTY : HOT);
+        for (uint64_t k = 0; k < 4; k++) {
+            CHECK_STR_HAS(input(k), "reduce");
+            done(4, k);
+        }
+        end();
+    }
+}
+
+TEST(a_share_that_does_not_tell_ends_the_run) {
+    struct sk_err err = {0};
+    begin();
+    R.conf.memory_bytes = 64 * 8 * 9;
+    start_telling(3, 3, 3, HOT);
+    struct sk_step_ev ev = {.kind = SK_SEV_DONE, .task = rig_task(&R, 4, 1), .run_ns = 1};
+    CHECK_RC(sk_step_event(R.x, &ev, 1, &err), SK_ECORRUPT);
+    CHECK_STR_HAS(err.msg, "has not told");
+    rig_end(&R);
+}
+
+TEST(nobody_waits_for_shares_of_what_is_not_wanted_any_more) {
+    begin();
+    R.conf.memory_bytes = 64 * 8 * 9;
+    uint32_t in[2] = {packs(rig_source(&R, 1, 64)), packs(rig_source(&R, 1, 64))};
+    struct sk_node_desc d = {.label = "X", .cpu_e4 = 10000, .exchange = {.n_partitions = 1, .spread = 3, .tells = 3}};
+    uint32_t x = rig_add(&R, &EXCHANGE, d, in, 2);
+    rig_start(&R, rig_add(&R, &RIG_LIMIT, (struct sk_node_desc){.limit = 3}, &x, 1));
+    const uint32_t *map = R.x->s[4].inputs;
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t read = R.x->s[map[i]].inputs[0];
+        rig_yield(&R, rig_task(&R, read, 0), 1, 64);
+        done(read, 0);
+        for (int k = 0; k < 2 - (int)i; k++) parts(rig_task(&R, map[i], 0), 0, i ? "1" : "6");
+        done(map[i], 0);
+    }
+    tell_met(1);
+    rig_yield(&R, rig_task(&R, 4, 0), 3, 64);
+    CHECK_EQ(R.n_cancelled, 2);
+    CHECK(rig_take(&R, 3));
+    for (uint32_t i = R.launched.n; i-- > 0;)
+        if (R.launched.p[i]) rig_done(&R, R.launched.p[i], 1);
     end();
 }
 
@@ -516,6 +609,15 @@ TEST(packs_that_are_not_wanted_are_an_error) {
     begin();
     start(1, true, 0);
     refused(run, rig_task(&R, 1, 0), "without its sample");
+    struct note told = {.h = {.kind = SK_PACK_TOLD, .rows = 2, .bytes = 8}};
+    begin();
+    R.conf.memory_bytes = 64 * 8 * 9;
+    start_telling(3, 3, 3, HOT);
+    tell_met(1);
+    refused(told, rig_task(&R, 4, 1), "a pack that is not wanted here"); /* once is enough */
+    begin();
+    start_telling(3, 3, 3, HOT);
+    refused(told, rig_task(&R, 4, 1), "a pack that is not wanted here"); /* it has no share */
     begin();
     start(1, true, 0);
     struct sk_step_ev ev = {.kind = SK_SEV_YIELDED, .task = rig_task(&R, 1, 0), .block = {.oid = 7, .n_rows = 1, .bytes = 64}, .cost = 64};

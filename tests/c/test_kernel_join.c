@@ -108,6 +108,43 @@ static void check_join(const struct input *l, const struct input *r, int n_keys,
     sk_join_destroy(j);
 }
 
+/* The next rows of `want` come out of j, until it ends; l: its left batches from `first` on. */
+static void check_rows(struct sk_join *j, const struct input *l, uint32_t first, const struct input *r, const struct pairs *want,
+                       size_t *seen) {
+    struct sk_place left[50], right[50];
+    for (uint64_t n = 1; n;) {
+        n = sk_join_next(j, left, right, 1 + test_below(50));
+        for (uint64_t i = 0; i < n; i++, ++*seen) {
+            CHECK_LT(*seen, want->n);
+            if (left[i].run != SK_PLACE_NONE) left[i].run += first;
+            CHECK_EQ(row_of(l, left[i]), want->p[*seen][0]);
+            CHECK_EQ(row_of(r, right[i]), want->p[*seen][1]);
+        }
+    }
+}
+
+/* Joins of shares of the left side, and of what they leave, are that of the whole. */
+static void check_shares(const struct input *l, const struct input *r, enum sk_join_kind kind, const struct pairs *want) {
+    const struct sk_keys *const *left = (const struct sk_keys *const *)l->keys, *const *right = (const struct sk_keys *const *)r->keys;
+    uint8_t met[MOST / 8 + 1] = {0};
+    struct sk_join *j;
+    struct sk_err err = {.code = 0};
+    size_t seen = 0;
+    for (uint32_t from = 0, to; from < l->n || !from; from = to + !l->n) {
+        uint8_t told[MOST / 8 + 1];
+        to = from + (l->n ? 1 + (uint32_t)test_below(l->n - from) : 0);
+        CHECK_OK_ERR(sk_join_create(left + from, to - from, right, r->n, kind, &j, &err), &err);
+        sk_join_share(j, told);
+        for (int64_t i = 0; i < (r->rows + 7) / 8; i++) met[i] |= told[i];
+        check_rows(j, l, from, r, want, &seen);
+        sk_join_destroy(j);
+    }
+    CHECK_OK_ERR(sk_join_rest(right, r->n, kind, met, &j, &err), &err);
+    check_rows(j, l, 0, r, want, &seen);
+    CHECK_EQ(seen, want->n);
+    sk_join_destroy(j);
+}
+
 TEST(join_of_each_type) {
     struct pairs want = {sk_alloc(SK_TAG_TEST, (MOST * MOST + 2 * MOST) * sizeof *want.p), 0};
     for (int round = 0; round < test_rounds(8); round++)
@@ -118,7 +155,10 @@ TEST(join_of_each_type) {
             uint64_t seeds[2] = {test_rand(), test_rand()};
             input_make(&l, formats, seeds, n_keys);
             input_make(&r, formats, seeds, n_keys);
-            for (int kind = SK_JOIN_INNER; kind <= SK_JOIN_RIGHT_ANTI; kind++) check_join(&l, &r, n_keys, (enum sk_join_kind)kind, &want);
+            for (int kind = SK_JOIN_INNER; kind <= SK_JOIN_RIGHT_ANTI; kind++) {
+                check_join(&l, &r, n_keys, (enum sk_join_kind)kind, &want);
+                check_shares(&l, &r, (enum sk_join_kind)kind, &want);
+            }
             input_free(&l, n_keys);
             input_free(&r, n_keys);
         }
@@ -167,6 +207,17 @@ TEST(join_refused) {
     for (int64_t n = 1;; n++) {
         sk_mem_fail_at(n);
         sk_rc rc = sk_join_create(l, 1, l, 1, SK_JOIN_FULL, &j, &err);
+        bool hit = sk_mem_failed();
+        sk_mem_fail_at(0);
+        CHECK_EQ(rc, hit ? SK_ENOMEM : SK_OK);
+        if (!hit) break;
+        CHECK(j == NULL);
+    }
+    sk_join_destroy(j);
+    for (int64_t n = 1;; n++) {
+        j = NULL;
+        sk_mem_fail_at(n);
+        sk_rc rc = sk_join_rest(l, 1, SK_JOIN_FULL, (const uint8_t[2]){0}, &j, &err);
         bool hit = sk_mem_failed();
         sk_mem_fail_at(0);
         CHECK_EQ(rc, hit ? SK_ENOMEM : SK_OK);

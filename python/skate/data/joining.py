@@ -2,46 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
 
-from skate import _skate
+from skate import _lazy, _skate
 from skate.data.group_keys import key_columns
 from skate.data.joins import LEFT, RIGHT, Join, check_types, columns, kernel_kind, schema_of
 from skate.data.values.unify import cast_batch, promoted, unify
+
+pc = _lazy.module("pyarrow.compute")
 
 KEYS = 2  # the sides behind the two: their keys
 ROWS = 1 << 16  # of a batch of the result, at most
 
 
-def joined(join: Join, left: list[pa.RecordBatch], right: list[pa.RecordBatch], target: int, first: int = LEFT) -> Iterator[pa.RecordBatch]:
-    """The rows of the batches of two sides, joined: the columns of joins.columns(), the rows in the order of the left ones, then of the right ones; right rows that meet nothing stand at the
-    end. Each side has a batch at least, which tells its columns. target: bytes of a batch, about. first: RIGHT, where the kind allows it (_skate.join_rules): in the order of the right rows, then of the
-    left ones."""
-    sides = [_in_one_schema(left), _in_one_schema(right)]
-    schemas = (sides[LEFT][0].schema, sides[RIGHT][0].schema)
-    types = tuple([s.field(c).type for c in on] for s, on in zip(schemas, join.on, strict=True))
-    check_types(join, types)  # type: ignore[arg-type]
-    both = pa.schema([pa.field(str(i), promoted(a, b)) for i, (a, b) in enumerate(zip(*types, strict=True))])
-    keys = [[_keys(rb, on, both) for rb in batches] for batches, on in zip(sides, join.on, strict=True)]
-    made, schema = columns(join, (schemas[LEFT].names, schemas[RIGHT].names)), schema_of(join, schemas)
-    picks = [(c.side, c.column) if c.of_key < 0 else (KEYS + LEFT, c.of_key) for c in made]
-    alone = [(c.side, c.column) if c.of_key < 0 else (KEYS + RIGHT, c.of_key) for c in made]
-    shape = pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema)
-    rows = max(sum(rb.num_rows for rb in sides[LEFT] + sides[RIGHT]), 1)
-    per_row = sum(_skate.block_nbytes(rb) for rb in sides[LEFT] + sides[RIGHT]) // rows + 1
-    some = False
-    last = 1 - first
-    if first == RIGHT:
-        picks, alone = ([(s ^ 1, c) for s, c in p] for p in (picks, alone))
-    given = (sides[first], sides[last], keys[first], keys[last])
-    for rb in _skate.join(kernel_kind(join.kind, first), given, shape, picks, alone, max(1, min(ROWS, target // per_row))):
-        some = True
-        yield rb
-    if not some:
-        yield shape
+class Joining:
+    """The rows of the batches of two sides, joined: the columns of joins.columns(), the rows in the order of those of side `first`, then of the other ones; rows of the other side that come
+    out alone stand at the end. Each side has a batch at least, which tells its columns.
+
+    Several may each have a share of side `first`, and all of the other one: then each tells what it met, and one more, of what they told, has the rows that they leave."""
+
+    def __init__(
+        self,
+        join: Join,
+        sides: tuple[list[pa.RecordBatch], list[pa.RecordBatch]],
+        target: int,
+        first: int,
+        told: Sequence[pa.RecordBatch] = (),
+    ):
+        """target: bytes of a batch, about. told: of all shares; its batches of side `first` are there for the columns."""
+        both = [_in_one_schema(batches) for batches in sides]
+        schemas = (both[LEFT][0].schema, both[RIGHT][0].schema)
+        types = tuple([s.field(c).type for c in on] for s, on in zip(schemas, join.on, strict=True))
+        check_types(join, types)  # type: ignore[arg-type]
+        of_keys = pa.schema([pa.field(str(i), promoted(a, b)) for i, (a, b) in enumerate(zip(*types, strict=True))])
+        keys = [[_keys(rb, on, of_keys) for rb in batches] for batches, on in zip(both, join.on, strict=True)]
+        made, schema = columns(join, (schemas[LEFT].names, schemas[RIGHT].names)), schema_of(join, schemas)
+        last = LEFT + RIGHT - first
+        # The kernel's left side is `first`.
+        picks = [(c.side ^ first, c.column) if c.of_key < 0 else (KEYS + LEFT, c.of_key) for c in made]
+        alone = [(c.side ^ first, c.column) if c.of_key < 0 else (KEYS + RIGHT, c.of_key) for c in made]
+        self.shape = pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema)
+        rows = max(sum(rb.num_rows for rb in both[LEFT] + both[RIGHT]), 1)
+        per_row = sum(_skate.block_nbytes(rb) for rb in both[LEFT] + both[RIGHT]) // rows + 1
+        self.others = sum(rb.num_rows for rb in both[last])
+        if any(rb.num_rows != self.others for rb in told):
+            raise RuntimeError(
+                f"join: shares told of {[rb.num_rows for rb in told]} rows, and there are {self.others} (a bug in skate, please report it)"
+            )
+        met = [reduce(pc.or_, [rb.column(0) for rb in told]).buffers()[1].slice(0, -(-self.others // 8))] if told else []
+        given = (both[first], both[last], keys[first], keys[last])
+        most = max(1, min(ROWS, target // per_row))
+        self.rows = _skate.join(kernel_kind(join.kind, first), given, self.shape, picks, alone, most, *met)
+
+    def tell(self) -> pa.RecordBatch:
+        """Of one that has a share, before it gives rows: whether rows of the other side have met something; it leaves those that come out alone."""
+        return pa.RecordBatch.from_arrays(
+            [pa.Array.from_buffers(pa.bool_(), self.others, [None, pa.py_buffer(self.rows.share())])], ["met"]
+        )
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """One at least, for its columns."""
+        some = False
+        for rb in self.rows:
+            some = True
+            yield rb
+        if not some:
+            yield self.shape
 
 
 def _in_one_schema(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:

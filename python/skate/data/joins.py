@@ -1,7 +1,8 @@
 """A join of two Datasets: what is checked before it runs, which columns come out of it, and (in the worker) which rows go together.
 
-The kinds and the names of columns are Ray's. Null meets nothing, not even null; NaN meets NaN, and -0.0 meets 0.0. Rows of a partition come in the order of the left rows, then of the
-right ones; those of right_outer by the right ones first, those of inner by the side that has more rows in it. Of full_outer right rows that meet nothing stand behind the others. Order, of keys and of what is equal, is that of the kernels (docs/design/kernels.md).
+The kinds and the names of columns are Ray's. Null meets nothing, not even null; NaN meets NaN, and -0.0 meets 0.0. Rows of a partition come in the order of the rows of the
+side that has more of them in it (of as many: of the left ones), then of those of the other side; rows of that one that meet nothing stand behind the others. Semi and anti joins give rows in the order of their
+side. Order, of keys and of what is equal, is that of the kernels (docs/design/kernels.md).
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ class Join(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A column of the result. column: its number in its side's schema. of_key: its place in the key, where it is the one for both sides (full_outer); -1."""
+    """A column of the result. column: its number in its side's schema. of_key: its place in the key, where it is the one for both sides (full_outer: that of the side whose rows come first,
+    where there is such a row, which matters for 0.0 and -0.0 only); -1."""
 
     side: int
     column: int
@@ -53,12 +55,12 @@ class Column(NamedTuple):
     of_key: int = -1
 
 
-_MIRRORED = {"right_outer": "left_outer", "right_semi": "left_semi", "right_anti": "left_anti"}
-
-
 def kernel_kind(kind: str, first: int) -> str:
     """What the kernel calls it where side `first` is its left one."""
-    return kind if first == LEFT else _MIRRORED.get(kind, kind)
+    if first == LEFT or kind in ("inner", "full_outer"):
+        return kind
+    side, what = kind.split("_")
+    return ("right_" if side == "left" else "left_") + what
 
 
 def check(kind: Any, on: Any, right_on: Any, suffixes: tuple[str | None, str | None]) -> Join:

@@ -110,7 +110,7 @@ class Keyed:
         validate_schemas: bool = False,
     ) -> Dataset:
         """The rows of two Datasets that have equal keys, side by side. Null keys meet nothing; NaN meets NaN. Rows come partition by partition (of the keys' hashes), in each
-        in the order of the left rows, then of the right ones (kinds of "right_": the other way round; "inner": first by the side that has more rows in the partition); where one side is small (DataContext.broadcast_join_bytes) and num_partitions is not given, in the order of the other
+        in the order of the rows of the side that has more of them in it (of as many: the left side), then of the other one, whose rows that meet nothing stand behind (semi and anti joins: in the order of their side); where one side is small (DataContext.broadcast_join_bytes) and num_partitions is not given, in the order of the other
         side's rows. Which it is depends on the data alone: the order is the same on every run, whatever workers and memory there are.
 
         Args:

@@ -188,32 +188,84 @@ static void cut_runs(struct sim *m, uint32_t keys, struct task *k, const struct 
     sk_free(bounds);
 }
 
+/* ---- joins: of each partition the rows of the input that has most, then, if these are asked for, those of the other one that meet none of them ------------------------- */
+
+static uint64_t tag_of(uint64_t row) { return sk_rand_mix(row ^ 0x7a6) % 8; }
+
+static bool meets(const uint64_t *rows, uint32_t n, uint64_t row) {
+    for (uint32_t i = 0; i < n; i++)
+        if (tag_of(rows[i]) == tag_of(row)) return true;
+    return false;
+}
+
+/* n rows of the input that has most, n_others of the other one. Returns the number of the join's. */
+static uint32_t join_rows(const uint64_t *rows, uint32_t n, const uint64_t *others, uint32_t n_others, uint64_t *out) {
+    uint32_t k = n;
+    memcpy(out, rows, n * sizeof *out);
+    for (uint32_t i = 0; i < n_others; i++)
+        if (!meets(rows, n, others[i])) out[k++] = others[i];
+    return k;
+}
+
+struct partition {
+    uint64_t *rows, *told; /* of all inputs, in order; of a REST: whether a share met the i-th row of the input that is not shared */
+    uint32_t n, n_of[2];   /* in all, of each input */
+};
+
+static bool has_told(const struct sk_blk *b, const struct blk *p, struct partition *all) {
+    if (b->side != SK_SIDE_TOLD) return false;
+    CHECK(p->note->h.kind == SK_PACK_TOLD && p->n < 200000);
+    for (uint32_t i = 0; i < p->n; i++) all->told[i] |= p->row[i];
+    return true;
+}
+
+static const uint64_t *rows_of(const struct partition *all, uint32_t side) { return all->rows + (side ? all->n_of[0] : 0); }
+
+/* What a task of a join gives. */
+static uint32_t join_task(const struct sk_stask *t, const struct partition *all, uint32_t tells, uint64_t *out) {
+    uint32_t shared = t->shared - 1, n = all->n_of[shared], n_others = all->n_of[!shared], k = 0;
+    const uint64_t *others = rows_of(all, !shared);
+    CHECK(t->shared && t->shared <= 2 && t->last == t->unit + 1);
+    CHECK(t->phase == SK_PHASE_REDUCE || ((tells >> shared & 1) && n_others && !(n && t->phase == SK_PHASE_REST)));
+    if (t->phase != SK_PHASE_REST)
+        return join_rows(rows_of(all, shared), n, others, t->phase == SK_PHASE_REDUCE && (tells >> shared & 1) ? n_others : 0, out);
+    for (uint32_t i = 0; i < n_others; i++)
+        if (!all->told[i]) out[k++] = others[i];
+    return k;
+}
+
 /* ---- reduces ------------------------------------------------------------------------------------------------------------------------- */
 
-/* Rows of a reduce, in order. Checks that it has what is its, in the order in which it has to come. */
-static uint32_t reduce(struct sim *m, const struct stage *s, const struct sk_stask *t, uint64_t *out) {
+/* Rows of the partitions of a reduce, input by input, each in order; in order of their keys where they are not joined. Checks that it has what is its, in the order in which it has to come. */
+static void gather(struct sim *m, const struct stage *s, const struct sk_stask *t, struct partition *to) {
     const struct sk_exchange *e = m->x->s[t->stage].exchange;
     struct keyed *all = sk_alloc(TAG, 200000 * sizeof *all);
     const uint64_t *bounds = NULL;
     uint32_t n = 0;
-    int64_t side = -1, run = -1;
-    CHECK(all && t->phase == SK_PHASE_REDUCE && t->unit < t->last && t->last <= e->n);
+    int64_t side = -1, run = -1, told = -1;
+    *to = (struct partition){.rows = sk_alloc(TAG, 200000 * sizeof *to->rows), .told = sk_calloc(TAG, 200000 * sizeof *to->told)};
+    CHECK(all && to->rows && to->told && sk_phase_reduces(t->phase) && t->unit < t->last && t->last <= e->n);
     for (const struct sk_blk *b = t->in.head; b; b = b->next) {
         const struct blk *p = sk_map_get(&m->blks, b->ref.oid);
         CHECK(p && b->slice && b->ref.row0 + b->ref.bytes <= p->bytes &&
-              (b->side == SK_SIDE_BOUNDS || (b->ref.row0 | b->ref.bytes) % 64 == 0));
+              (b->side >= SK_SIDE_TOLD || (b->ref.row0 | b->ref.bytes) % 64 == 0));
         if (b->side == SK_SIDE_BOUNDS) {
             CHECK(!bounds && b == t->in.head && p->note->h.kind == SK_PACK_BOUNDS);
             bounds = p->row;
+            continue;
+        }
+        if (has_told(b, p, to)) {
+            CHECK(t->phase == SK_PHASE_REST && side < 0 && (int64_t)b->pack->run > told);
+            told = b->pack->run;
             continue;
         }
         CHECK((int64_t)b->side > side || ((int64_t)b->side == side && (int64_t)b->pack->run > run));
         side = b->side;
         run = b->pack->run;
         if (!b->ref.n_rows) continue; /* its columns */
-        uint32_t from = (uint32_t)(b->ref.row0 / PACK_ROW), to = from + (uint32_t)(b->ref.bytes / PACK_ROW);
-        CHECK(to <= p->n && (s->pack == RUNS ? b->ref.origin == from : to - from == b->ref.n_rows));
-        for (uint32_t i = from; i < to; i++) {
+        uint32_t from = (uint32_t)(b->ref.row0 / PACK_ROW), to_row = from + (uint32_t)(b->ref.bytes / PACK_ROW), before = n;
+        CHECK(to_row <= p->n && (s->pack == RUNS ? b->ref.origin == from : to_row - from == b->ref.n_rows));
+        for (uint32_t i = from; i < to_row; i++) {
             struct keyed x = {p->row[i], key_of(p->row[i], s->keys), (uint32_t)run, i};
             bool mine = s->pack == RUNS ? (!t->unit || !less(&x, bounds + (t->unit - 1) * 3ull)) &&
                                               (t->last == e->n || less(&x, bounds + (t->last - 1) * 3ull))
@@ -222,9 +274,36 @@ static uint32_t reduce(struct sim *m, const struct stage *s, const struct sk_sta
             CHECK_LT(n, 200000);
             if (mine) all[n++] = x;
         }
+        to->n_of[side] += n - before;
     }
-    qsort(all, n, sizeof *all, by_key);
-    for (uint32_t i = 0; i < n; i++) out[i] = all[i].row;
+    CHECK_EQ(t->phase == SK_PHASE_REST, told >= 0);
+    if (!e->tells) qsort(all, n, sizeof *all, by_key);
+    to->n = n;
+    for (uint32_t i = 0; i < n; i++) to->rows[i] = all[i].row;
     sk_free(all);
+}
+
+static uint32_t reduce(struct sim *m, const struct stage *s, const struct sk_stask *t, uint64_t *out) {
+    uint32_t tells = m->x->s[t->stage].exchange->tells;
+    struct partition all;
+    gather(m, s, t, &all);
+    uint32_t n = all.n;
+    if (tells) n = join_task(t, &all, tells, out);
+    else memcpy(out, all.rows, n * sizeof *out);
+    sk_free(all.rows);
+    sk_free(all.told);
     return n;
+}
+
+/* A share tells which rows of the other input it has met. */
+static void tell_met(struct sim *m, const struct stage *s, struct task *k, const struct sk_stask *t) {
+    struct partition all;
+    struct vnote note = {.h = {.kind = SK_PACK_TOLD}};
+    gather(m, s, t, &all);
+    uint32_t shared = t->shared - 1, n = all.n_of[!shared];
+    CHECK(n);
+    for (uint32_t i = 0; i < n; i++) all.told[i] = meets(rows_of(&all, shared), all.n_of[shared], rows_of(&all, !shared)[i]);
+    give(m, k, all.told, n, n, &note);
+    sk_free(all.rows);
+    sk_free(all.told);
 }

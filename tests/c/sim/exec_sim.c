@@ -277,7 +277,7 @@ static void launch(struct sim *m, uint64_t id) {
         unit_ids(m, st->nodes[0], t->unit, in);
     }
     const struct stage *first = &m->s[st->nodes[0]], *last = &m->s[st->nodes[st->n_nodes - 1]];
-    if (t->phase == SK_PHASE_REDUCE) n = reduce(m, first, t, in);
+    if (sk_phase_reduces(t->phase)) n = reduce(m, first, t, in);
     for (const struct sk_blk *b = t->in.head; b && !ss->exchange && !ss->merge; b = b->next) {
         const struct blk *k = sk_map_get(&m->blks, b->ref.oid);
         CHECK(k && b->ref.row0 + b->ref.n_rows <= k->n);
@@ -297,12 +297,16 @@ static void launch(struct sim *m, uint64_t id) {
         k->in[k->n_in++] = (struct input){b->ref.oid, b->slice && b->ref.bytes < b->pack->blk->ref.bytes ? b->ref.bytes : 0, 0};
     k->stage = t->stage;
     k->actor = t->actor;
+    if (t->phase == SK_PHASE_SHARE) tell_met(m, first, k, t);
     if (t->phase == SK_PHASE_CUT) cut_runs(m, first->keys, k, t);
     else if (ss->merge) merge_packs(m, first, k, t);
     else if (ss->packs) map_packs(m, last, k, out, n, t->values);
     else give_blocks(m, last, k, out, n);
-    if (t->phase != SK_PHASE_CUT && m->lost > 0 && uniform(m) < m->lost) /* it fails, and what it has not yielded is not there */
-        for (uint32_t keep = (uint32_t)(uniform(m) * (k->n_out + 1)); k->n_out > keep;) unref(m, k->out[--k->n_out]->oid);
+    if (t->phase != SK_PHASE_CUT && m->lost > 0 && uniform(m) < m->lost) { /* it fails, and what it has not yielded is not there */
+        uint32_t keep = (uint32_t)(uniform(m) * (k->n_out + 1));
+        keep = SK_MAX(keep, t->phase == SK_PHASE_SHARE); /* one that has not told would be the end of the run */
+        while (k->n_out > keep) unref(m, k->out[--k->n_out]->oid);
+    }
     uint64_t total = 0;
     for (uint32_t i = 0; i < k->n_out; i++) total += k->out[i]->bytes;
     m->max_task = SK_MAX(m->max_task, total);
@@ -580,10 +584,32 @@ struct rows {
     uint32_t n, cap;
 };
 
+/* Rows of two inputs, joined partition by partition: n of the first one, then those of the second one. */
+static void model_join(const struct sim *m, uint32_t node, uint64_t *rows, uint32_t n, uint32_t *all) {
+    uint32_t keys = m->s[node].keys, tells = sk_plan_get(m->plan, node)->d.exchange.tells, k = 0;
+    uint64_t *side[2] = {sk_alloc(TAG, (*all + 1) * sizeof *rows), sk_alloc(TAG, (*all + 1) * sizeof *rows)},
+             *in = sk_memdup(TAG, rows, *all * sizeof *rows);
+    CHECK(side[0] && side[1] && in);
+    for (uint32_t key = 0; key < keys; key++) {
+        uint32_t of[2] = {0, 0};
+        for (uint32_t i = 0; i < *all; i++)
+            if (key_of(in[i], keys) == key) side[i >= n][of[i >= n]++] = in[i];
+        uint32_t large = of[1] > of[0];
+        k += join_rows(side[large], of[large], side[!large], tells >> large & 1 ? of[!large] : 0, rows + k);
+    }
+    *all = k;
+    sk_free(in);
+    sk_free(side[0]);
+    sk_free(side[1]);
+}
+
 static void model(const struct sim *m, uint32_t node, struct rows *out) {
     const struct sk_node_desc *d = &sk_plan_get(m->plan, node)->d;
-    uint32_t from = out->n;
-    for (uint32_t i = 0; i < d->n_inputs; i++) model(m, d->inputs[i], out);
+    uint32_t from = out->n, first = 0;
+    for (uint32_t i = 0; i < d->n_inputs; i++) {
+        model(m, d->inputs[i], out);
+        if (!i) first = out->n - from;
+    }
     for (uint32_t u = 0; u < d->n_units; u++)
         for (uint64_t i = 0; i < m->unit_rows[u]; i++)
             CHECK(sk_vec_push(out, TAG, sk_rand_mix((uint64_t)node << 48 | (uint64_t)u << 24 | i)));
@@ -591,7 +617,12 @@ static void model(const struct sim *m, uint32_t node, struct rows *out) {
         for (uint32_t j = 0; j < d->blocks[b].n_rows; j++) CHECK(sk_vec_push(out, TAG, sk_rand_mix(d->blocks[b].oid << 20 | j)));
     if (d->op->props & SK_OP_LIMIT) out->n = (uint32_t)SK_MIN((int64_t)out->n, from + d->limit);
     if (d->op->props & (SK_OP_LIMIT | SK_OP_UNION | SK_OP_MERGE) || d->n_blocks) return;
-    if (d->op->props & SK_OP_EXCHANGE) sort_by_key(out->p + from, out->n - from, m->s[node].keys);
+    if (d->exchange.tells) {
+        uint32_t all = out->n - from;
+        if (!(m->lost > 0))
+            model_join(m, node, out->p + from, first, &all); /* else of all rows some: one whose partners are lost comes out alone */
+        out->n = from + all;
+    } else if (d->op->props & SK_OP_EXCHANGE) sort_by_key(out->p + from, out->n - from, m->s[node].keys);
     else if (d->n_inputs > 1) out->n = from + side_by_side(out->p + from, out->n - from, d->n_inputs);
     uint32_t n = out->n - from;
     uint64_t *in = sk_memdup(TAG, out->p + from, n * sizeof *in), tmp[64];
@@ -662,10 +693,16 @@ static uint32_t random_exchange(struct sim *m, uint32_t at_node) {
         }
     }
     m->s[sk_plan_n_nodes(m->plan)] = s;
-    bool spread = !runs && !two && uniform(m) < 0.5; /* how many reduces there are follows from memory then */
-    m->by_size = m->by_size || spread;
+    bool spread = !runs && !two && uniform(m) < 0.5,
+         join = !runs && two && uniform(m) < 0.7; /* how many reduces there are follows from memory then */
+    m->by_size = m->by_size || spread || join;
     struct sk_node_desc d = {.cpu_e4 = uniform(m) < 0.7 ? 10000 : 5000,
                              .exchange = {.cut = runs, .n_partitions = wanted, .spread = spread, .tables = runs && uniform(m) < 0.5}};
+    if (join) { /* each partition is a reduce: who has more rows follows from the data alone */
+        d.exchange.n_partitions = keys;
+        d.exchange.spread = 3;
+        d.exchange.tells = 1 + (uint32_t)(uniform(m) * 3);
+    }
     if (uniform(m) < 0.2) d.pool_min = 1, d.pool_max = 1 + (uint32_t)(uniform(m) * 3);
     return add(m, &EXCHANGE, d, in, 1 + two);
 }

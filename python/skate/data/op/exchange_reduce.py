@@ -20,7 +20,7 @@ class ExchangeReduce(Operator):
     def run(self, params: Params, batches: Any, task: Any) -> Any:
         """Of the last operator of a stage: BlockOuts, which are written where they belong; else batches."""
         x = task.exchange
-        if x.cuts:
+        if x.phase == _skate.PHASE_CUT:
             yield from cut(params["what"], [part.blocks for part in x.parts], x.n)
             return
         stops, left = params["last"] and task.cap >= 0, task.cap  # what is fused behind it may drop rows

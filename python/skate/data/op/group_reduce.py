@@ -16,7 +16,7 @@ class GroupReduce(ExchangeReduce):
         return find(params["behind"]).modules(params)
 
     def run(self, params: Params, batches: Any, task: Any) -> Any:
-        if task.exchange.cuts:
+        if task.exchange.phase == _skate.PHASE_CUT:
             return super().run(params, batches, task)
         behind = find(params["behind"])
         made = behind.run(params, (out.batch() for out in reduced(params, task.exchange, task.target)), task)

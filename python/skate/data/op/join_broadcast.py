@@ -21,7 +21,7 @@ class JoinBroadcast(Operator):
         side, small = params["side"], [params["small"]]
         for some in _gathered(batches, min(task.target, task.nbytes(small[0])), task.nbytes):
             sides = (some, small) if side == 0 else (small, some)
-            yield from joining.joined(params["join"], *sides, task.target, side)
+            yield from joining.Joining(params["join"], sides, task.target, side).batches()
 
 
 def _gathered(batches: Batches, least: int, nbytes: Any) -> Iterator[list[Any]]:

@@ -1,4 +1,4 @@
-"""join_reduce: the second half of a join: the rows of some partitions of both sides, joined (joins.py). params: join."""
+"""join_reduce: the second half of a join: the rows of a partition of both sides, or of a share of it, joined (joins.py). params: join."""
 
 from __future__ import annotations
 
@@ -20,16 +20,22 @@ class JoinReduce(Operator):
         return ("pyarrow.compute", "skate.data.joining")
 
     def run(self, params: Params, batches: Any, task: Any) -> Any:
+        """Batches, or BlockOuts of the last operator of a stage; of a task that has a share the first one is what it tells."""
+        x = task.exchange
         sides: tuple[list[Any], list[Any]] = ([], [])
-        for part in task.exchange.parts:
+        for part in x.parts:
             found = _skate.blocks(part.blocks)
             sides[part.side].extend(found if part.rows else [rb.slice(0, 0) for rb in found[:1]])
         if sides[0] and sides[1]:
-            first = joins.RIGHT if task.exchange.shared == 1 + joins.RIGHT else joins.LEFT
-            made = joining.joined(params["join"], *sides, task.target, first)
+            told = [rb for block in x.told for rb in _skate.blocks(block)]
+            first = joins.RIGHT if x.shared == 1 + joins.RIGHT else joins.LEFT
+            joined = joining.Joining(params["join"], sides, task.target, first, told)
+            if x.phase == _skate.PHASE_SHARE:
+                yield _skate.BlockOut(joined.tell(), told=True)
+            made = joined.batches()
         else:
             made = iter(_of_one_side(params["join"], sides))
-        return stage.cut(made, task.target, task.cap, _skate.BlockOut) if params["last"] else made
+        yield from stage.cut(made, task.target, task.cap, _skate.BlockOut) if params["last"] else made
 
 
 def _of_one_side(join: Any, sides: tuple[list[Any], list[Any]]) -> list[Any]:

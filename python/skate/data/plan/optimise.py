@@ -171,7 +171,7 @@ def _one_task(chain: list[Node]) -> bool:
 
 
 def add(plan: Any, n: Node, params: bytes, inputs: tuple[int, ...], options: dict[str, Any]) -> int:
-    """Adds a node to a _skate.Plan, with the facts of its operator; its id. The option "exchange" of a node that is one: {"cut": bool, "n_partitions": int, "spread": int, "tables": bool}
+    """Adds a node to a _skate.Plan, with the facts of its operator; its id. The option "exchange" of a node that is one: {"cut": bool, "n_partitions": int, "spread": int, "tells": int, "tables": bool}
     (struct sk_exchange_desc in src/plan/plan.h)."""
     given = {**options, **options.get("exchange", {})}
     given.pop("exchange", None)

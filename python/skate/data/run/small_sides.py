@@ -13,11 +13,10 @@ from typing import Any
 
 from skate import _lazy, _skate
 from skate._words import nbytes
+from skate.data.joins import KINDS
 from skate.data.plan.node import Block, Node, below, bytes_of
 from skate.data.plan.resources import as_input
 from skate.data.run.blocks import fetch
-
-LARGER = 2  # of join_rules: rows of a partition come in the order of the side that has more; a filter leaves out some, and where it gives up is not the data's matter alone
 
 
 def decided(root: Node, context: Any, first: Callable[[Node], list[Block]], said: list[str]) -> Node:
@@ -82,8 +81,10 @@ def _join(
         inputs[other] = Node("join_filter", f"JoinFilter({', '.join(keys)})", params, (inputs[other],), **as_input(inputs[other]))
         told = f"moved; a Bloom filter of its keys ({nbytes(len(params['filter']))}) goes to the other side"
     said.append(f"{measured}: {told}")
-    may_be_either = use == "filters" and _skate.join_rules(join.kind)[2] == LARGER
-    return node.replaced(params={**node.params, "larger": other} if may_be_either else None, inputs=tuple(inputs))
+    larger = (
+        {"larger": other} if use == "filters" and KINDS[join.kind].pairs else {}
+    )  # how many rows it leaves is not the data's matter alone, as it may give up
+    return node.replaced(params={**node.params, **larger}, inputs=tuple(inputs))
 
 
 def _alone(join: Node, takers: dict[int, list[Node]]) -> list[bool]:

@@ -108,7 +108,7 @@ class Chain:
         if phase:
             t.exchange = _exchange(phase, blocks, ranges)
             blocks = ()
-            if t.exchange.cuts:
+            if t.exchange.phase == _skate.PHASE_CUT:
                 ops = ops[:1]  # what is fused behind it gets nothing of this
         n = len(ops)
         ns, rows, tries = [0] * n, [0] * n, [0] * n
@@ -120,7 +120,10 @@ class Chain:
         if ops[0][1].get("pieces"):
             it = self._chained(ops[-1:], n - 1, self._pieces(ops[:-1], t, ns, rows, tries), t, ns, rows, tries)
         else:
-            it = self._chained(ops, 0, it, t, ns, rows, tries)
+            first = self._chained(ops[:1], 0, it, t, ns, rows, tries)
+            if phase and t.exchange.phase == _skate.PHASE_SHARE:
+                yield next(first)  # what it tells: what is fused behind it gets nothing of this
+            it = self._chained(ops[1:], 1, first, t, ns, rows, tries)
         last = ops[-1][0]
         if last.makes_blocks:
             target = 0  # they are neither joined nor cut
@@ -200,14 +203,16 @@ def _tune() -> None:
 def _exchange(phase: tuple[int, int, int, int, int], blocks: tuple[Any, ...], ranges: list[tuple[Any, ...]]) -> Exchange:
     """What the exec argument says (exec.h)."""
     kind, first, end, n, shared = phase
-    parts, bounds = [], None
+    parts, told, bounds = [], [], None
     for whole, (at, rows, side, length, run, row, *lengths) in zip(blocks, ranges, strict=True):
         piece = memoryview(whole)[at : at + length]
         if side == _skate.SIDE_BOUNDS:
             bounds = piece
+        elif side == _skate.SIDE_TOLD:
+            told.append(piece)
         else:
             parts.append(Part(piece, rows, side, run, row, *lengths))
-    return Exchange(kind == _skate.PHASE_CUT, first, end, n, parts, bounds, shared)
+    return Exchange(kind, first, end, n, parts, bounds, shared, told)
 
 
 def _inputs(blocks: tuple[pa.RecordBatch, ...], ranges: list[tuple[int, int, int]]) -> Iterator[pa.RecordBatch]:

@@ -33,15 +33,17 @@ class Part(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """The input of a task of an exchange: of the one that cuts, of one that merges packs of partitions [first, end), or of one that makes partitions [first, end) of n."""
+    """The input of a task of an exchange: of the one that cuts, of one that merges packs of partitions [first, end), or of one that makes partitions [first, end) of n, or a share of them, or what
+    shares leave (exec.h)."""
 
-    cuts: bool
+    phase: int  # _skate.PHASE_...
     first: int
     end: int
     n: int
     parts: list[Part]
     bounds: Any  # a buffer with a block; None: there are none
-    shared: int = 0  # 1 + the input that several tasks of these partitions may share; 0: none
+    shared: int  # 1 + the input that several tasks of these partitions may share; 0: none
+    told: list[Any]  # what each share told: a buffer with a block
 
 
 class Task:
