@@ -50,7 +50,7 @@ static sk_rc check_packs(const struct sk_plan *p, const struct sk_node_desc *d, 
     if (d->exchange.spread && (d->exchange.cut || d->exchange.spread > d->n_inputs + 1))
         return SK_ERR(err, SK_EINVAL, "%s: input %u of %u cannot be shared by reduces%s", name, d->exchange.spread, d->n_inputs,
                       d->exchange.cut ? ", as runs are cut anyway" : "");
-    if (d->exchange.tells && (!d->exchange.spread || d->n_inputs > 32 || d->exchange.tells >> 1 >> (d->n_inputs - 1)))
+    if (d->exchange.tells && (!d->exchange.spread || d->n_inputs > 32 || (uint64_t)d->exchange.tells >> d->n_inputs))
         return SK_ERR(err, SK_EINVAL, "%s: reduces that share an input tell of it; there is no such input in %#x", name, d->exchange.tells);
     if (!(d->op->props & SK_OP_EXCHANGE) && (d->exchange.cut || d->exchange.n_partitions || d->exchange.spread || d->exchange.tables))
         return SK_ERR(err, SK_EINVAL, "%s: only an exchange has partitions", name);
