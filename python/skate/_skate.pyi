@@ -21,6 +21,7 @@ SIDE_BOUNDS: int  # these: exec.h
 SIDE_TOLD: int
 PHASE_CUT: int
 PHASE_MERGE: int
+PHASE_REDUCE: int
 PHASE_SHARE: int
 PHASE_REST: int
 

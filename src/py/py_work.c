@@ -503,6 +503,7 @@ int py_work_types(PyObject *module, struct py_state *st) {
         PyModule_AddIntConstant(module, "MAP_BLOCKS", SK_WHAT_MAP_BLOCKS) < 0 ||
         PyModule_AddIntConstant(module, "SIDE_BOUNDS", SK_SIDE_BOUNDS) < 0 ||
         PyModule_AddIntConstant(module, "SIDE_TOLD", SK_SIDE_TOLD) < 0 ||
+        PyModule_AddIntConstant(module, "PHASE_REDUCE", SK_PHASE_REDUCE) < 0 ||
         PyModule_AddIntConstant(module, "PHASE_SHARE", SK_PHASE_SHARE) < 0 ||
         PyModule_AddIntConstant(module, "PHASE_REST", SK_PHASE_REST) < 0)
         return -1;

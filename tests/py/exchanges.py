@@ -27,7 +27,7 @@ def exchanged(op, params, inputs, n, target=1 << 20):
             return []
         cuts, bounds = [[[] for _ in range(n)] for _ in runs], None
         parts = [Part(memoryview(s[3]), s[2][2], s[0], i, 0) for i, s in enumerate(samples)]
-        for kind, note, data in _ran(found.reduce, None, 0, Exchange(True, 0, n, n, parts, None)):
+        for kind, note, data in _ran(found.reduce, None, 0, Exchange(_skate.PHASE_CUT, 0, n, n, parts, None, 0, [])):
             if kind == BOUNDS:
                 bounds = memoryview(data)
                 continue
@@ -40,7 +40,7 @@ def exchanged(op, params, inputs, n, target=1 << 20):
                 for off, length, row, rows in of[p]:
                     if length:
                         slices.append(Part(memoryview(runs[r][3])[64 * off : 64 * (off + length)], rows, runs[r][0], r, row))
-            out += _batches(found.reduce, Exchange(False, p, p + 1, n, slices or [_empty(runs[0], 0)], bounds))
+            out += _batches(found.reduce, Exchange(_skate.PHASE_REDUCE, p, p + 1, n, slices or [_empty(runs[0], 0)], bounds, 0, []))
         return out
     n = wanted or max(note[5] + note[7] for _, _, note, _ in packs)
     for p in range(n):
@@ -56,7 +56,9 @@ def exchanged(op, params, inputs, n, target=1 << 20):
             mine = [(r, k) for r, k in enumerate(packs) if k[0] == side]
             if mine and not any(s.side == side for s in slices):
                 slices.append(_columns_of(*mine[0]))
-        out += _batches(found.reduce, Exchange(False, p, p + 1, n, sorted(slices, key=lambda s: (s.side, s.run)), None))
+        out += _batches(
+            found.reduce, Exchange(_skate.PHASE_REDUCE, p, p + 1, n, sorted(slices, key=lambda s: (s.side, s.run)), None, 0, [])
+        )
     return out
 
 
