@@ -360,8 +360,9 @@ static bool have_to_tell(const struct sk_exchange *e, uint32_t a, uint32_t b) {
 
 /* A place behind all packs for what the share that is made will tell. */
 static bool make_share(struct sk_exchange *e) {
+    struct sk_pack *const *before = e->packs.p;
     if (!sk_vec_push(&e->packs, TAG, NULL)) return false;
-    for (uint32_t i = 0; i < e->packs.n; i++) /* they may have moved */
+    for (uint32_t i = 0; e->packs.p != before && i < e->packs.n; i++) /* they have moved */
         if (e->packs.p[i]) e->packs.p[i]->place = &e->packs.p[i];
     e->share = e->packs.n - 1;
     if (!e->first_told) e->first_told = e->share;

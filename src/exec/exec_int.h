@@ -122,8 +122,8 @@ struct sk_exchange {    /* of a stage that begins with one: what waits for its r
     uint32_t next, piece; /* first partition that not all reduces have that it needs; the first pack of `spread` that none of them has */
     uint32_t longest;     /* parts of the pack that has most */
     uint32_t share;       /* of the input that is ready: what its task tells is packs.p[share]; 0: it tells nothing */
-    uint32_t first_told,
-        untold; /* of shares of `next`: packs.p[first_told] is what the first one tells, 0: there are none; tasks, and inputs, that have not told */
+    /* Of shares of `next`: packs.p[first_told] is what the first one tells, 0: there are none; tasks, and inputs, that have not told. */
+    uint32_t first_told, untold;
     uint32_t phase, first,
         end;                  /* of the input that is ready: enum sk_exec_phase; its partitions are first to end - 1, of the cut task all */
     uint64_t total, rest;     /* bytes: that came; of what no reduce has */
@@ -140,8 +140,8 @@ struct sk_exchange {    /* of a stage that begins with one: what waits for its r
     uint64_t disk_bytes, taken,
         taken_disk;  /* for statistics: of packs on disk when reduces began; of parts that reduces took; of them from disk */
     uint32_t n_came; /* packs of the input */
-    SK_VEC(struct sk_pack *)
-    packs; /* in the order (side, arrival) once the input has ended, and behind them what shares told; NULL: dropped, or not told yet */
+    /* In the order (side, arrival) once the input has ended, and behind them what shares told; NULL: dropped, or not told yet. */
+    SK_VEC(struct sk_pack *) packs;
     SK_VEC(uint32_t) found;
     struct sk_blk **pending;  /* [n_inputs] a sample whose run has not come */
     struct sk_pack **columns; /* [n_inputs] the pack whose columns are shown to who has no rows of this input */
@@ -398,8 +398,8 @@ sk_rc sk_exchange_input_ended(struct sk_step *x, struct sk_sstage *s, struct sk_
 sk_rc sk_exchange_cut(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b, const struct sk_pack_note *note,
                       struct sk_err *err); /* its cut task yielded b */
 sk_rc sk_exchange_cut_done(struct sk_step *x, struct sk_sstage *s, struct sk_err *err);
-sk_rc sk_exchange_told(struct sk_step *x, struct sk_sstage *s, struct sk_stask *t, struct sk_blk *b,
-                       struct sk_err *err); /* a share yielded b, which is SK_PACK_TOLD */
+/* A share yielded b, which is SK_PACK_TOLD. */
+sk_rc sk_exchange_told(struct sk_step *x, struct sk_sstage *s, struct sk_stask *t, struct sk_blk *b, struct sk_err *err);
 sk_rc sk_exchange_refill(struct sk_step *x, struct sk_sstage *s,
                          struct sk_err *err);                               /* the next reduce's input is ready, if there is one */
 bool sk_exchange_reads(const struct sk_step *x, const struct sk_sstage *s); /* the next reduce has parts that are on disk */
