@@ -210,8 +210,9 @@ static void note_death(struct sk_dag_head *h, uint32_t who, const char *how, con
 
 void sk_dag_condemn(void *head, uint64_t id, const char *how) {
     struct sk_dag_head *h = head;
-    uint32_t i = is_graph(h) ? actor_of(h, id) : 0;
-    if (!is_graph(h) || i == h->n_actors) return;
+    if (!is_graph(h)) return;
+    uint32_t i = actor_of(h, id);
+    if (i == h->n_actors) return;
     note_death(h, i, how, "");
     sk_dag_close(h);
 }

@@ -496,9 +496,8 @@ static PyObject *m_run(PyObject *module, PyObject *args) {
 
 PyMethodDef py_loop_methods[] = {
     {"graph_begin", m_begin, METH_VARARGS,
-     "graph_begin(plan, retries, state), in a call of an actor: takes its seat; state: what it begins with, as bytes, or None. False: the "
-     "graph has "
-     "ended, or somebody sits there."},
+     "graph_begin(plan, retries, state), in a call of an actor: takes its seat; state: what it begins with, bytes or None. False: the "
+     "graph has ended, or somebody sits there."},
     {"graph_run", m_run, METH_VARARGS, "graph_run(instance, plan, saves, restores): an actor's part of a compiled graph, until it ends."},
     {NULL, NULL, 0, NULL},
 };

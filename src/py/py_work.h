@@ -24,8 +24,8 @@ size_t py_blockout_note(PyObject *out, struct sk_block_sizes size, union py_bloc
 PyObject *py_blockout_new(struct py_state *st, struct sk_value *value, PyObject *owner);       /* takes the value, also when it fails */
 /* Tuple of two capsules, a reference that keeps both structs, and what is in them. */
 PyObject *py_batch_structs(struct py_state *st, PyObject *batch, struct ArrowSchema **schema, struct ArrowArray **array);
-/* The batch of a plan, in memory of this process. */
 PyObject *py_batch_in(struct py_state *st, PyObject *buf); /* the RecordBatch that buf, which is taken and may be NULL, holds */
+/* The batch of a plan, in memory of this process. */
 PyObject *py_batch_of_plan(struct py_state *st, const struct sk_block_plan *plan, uint64_t size);
 PyObject *py_block_of(struct py_state *st, PyObject *owner, const uint8_t *p, size_t n); /* a RecordBatch over a block in owner's bytes */
 

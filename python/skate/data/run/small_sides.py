@@ -81,9 +81,8 @@ def _join(
         inputs[other] = Node("join_filter", f"JoinFilter({', '.join(keys)})", params, (inputs[other],), **as_input(inputs[other]))
         told = f"moved; a Bloom filter of its keys ({nbytes(len(params['filter']))}) goes to the other side"
     said.append(f"{measured}: {told}")
-    larger = (
-        {"larger": other} if use == "filters" and KINDS[join.kind].pairs else {}
-    )  # how many rows it leaves is not the data's matter alone, as it may give up
+    # How many rows a filter leaves is not the data's matter alone, as it may give up.
+    larger = {"larger": other} if use == "filters" and KINDS[join.kind].pairs else {}
     return node.replaced(params={**node.params, **larger}, inputs=tuple(inputs))
 
 
