@@ -175,18 +175,8 @@ static sk_rc finish_step(struct sk_step *x, struct sk_err *err) {
     return rc;
 }
 
-/* An exchange behind it wants the columns of its input, rows or not: the first block goes on without its rows. */
-static bool columns_wanted(const struct sk_step *x, uint32_t si) {
-    for (uint32_t p = x->s[si].parent; x->n_exchanges && p != SK_NO_STAGE; p = x->s[p].parent)
-        if (x->s[p].exchange) return true;
-    return false;
-}
-
 sk_rc sk_step_start(struct sk_step *x, int64_t now_ns, struct sk_err *err) {
     x->start_ns = x->now_ns = x->moved_ns = now_ns;
-    for (uint32_t i = x->n; i-- > 0;)
-        if (x->s[i].kind == SK_STAGE_LIMIT && !x->s[i].limit && !x->s[i].ended && !columns_wanted(x, i))
-            SK_TRY(sk_order_limit_done(x, i, err));
     for (uint32_t i = 0; i < x->n; i++) {
         if (x->s[i].kind == SK_STAGE_BLOCKS && !x->s[i].ended && sk_step_open(x, i)) SK_TRY(sk_order_blocks(x, i, err));
         else if (x->s[i].source) {

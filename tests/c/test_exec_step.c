@@ -121,12 +121,22 @@ TEST(limit_cuts_cancels_and_gives_back) {
     rig_end(&R);
 }
 
-TEST(limit_zero_runs_nothing) {
+/* The first block, without its rows, has the columns. */
+TEST(limit_zero_gives_the_columns) {
     rig_begin(&R);
     uint32_t s = rig_source(&R, 40, 10);
-    rig_start(&R, rig_map(&R, rig_add(&R, &RIG_LIMIT, (struct sk_node_desc){.limit = 0}, &s, 1)));
+    rig_start(&R, rig_add(&R, &RIG_LIMIT, (struct sk_node_desc){.limit = 0}, &s, 1));
+    CHECK_EQ(rig_flying(&R, 0), 4);
+    rig_done(&R, rig_task(&R, 0, 0), 1); /* no block at all */
+    CHECK(!R.x->done);
+    rig_yield(&R, rig_task(&R, 0, 1), 3, 5);
     CHECK(R.x->done);
-    CHECK_EQ(R.launched.n, 0);
+    CHECK_GT(R.n_cancelled, 0);
+    CHECK(rig_take(&R, 0));
+    CHECK_RC(sk_step_take(R.x, R.now, &(struct sk_bref){0}, NULL), SK_EDONE);
+    for (uint32_t i = 0; i < R.launched.n; i++)
+        if (R.launched.p[i]) rig_fail(&R, R.launched.p[i]);
+    CHECK_EQ(R.live, 0);
     rig_end(&R);
 }
 

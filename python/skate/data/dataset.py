@@ -797,7 +797,7 @@ class Dataset(Splits, Keyed, Conversions, Writers):
                     raise MissingColumn(f"{what}: there is no column {n!r}; {columns_are(n, have)}")
 
     def limit(self, limit: int) -> Dataset:
-        """The first `limit` rows; what is not needed for them does not run.
+        """The first `limit` rows; what is not needed for them does not run. Of limit(0), the first block does, for its columns.
 
         Args:
             limit: How many, 0 or more.

@@ -110,6 +110,10 @@ def test_limit_take_show(capsys):
     assert ids(ds.map_batches(plus_one).limit(1500)) == list(range(1, 1501))
     assert ids(ds.filter(expr="id % 1000 == 5").limit(3)) == [5, 1005, 2005]
     assert ds.limit(5).limit(3).count() == 3 and ids(ds.limit(0)) == []
+    none = ds.map_batches(plus_one).limit(0)  # as SELECT ... LIMIT 0: no rows, and the columns
+    assert (
+        none.count() == 0 and none.schema().names == ["id"] and list(none.to_pandas().columns) == ["id"] and list(none.iter_batches()) == []
+    )
     assert ds.take(2) == [{"id": 0}, {"id": 1}] and ds.take(0) == []
     assert ds.take_batch(3)["id"].tolist() == [0, 1, 2]
     sd.range(2).show()
