@@ -44,6 +44,7 @@ def works(n):
         "groupby": lambda: rows(n, 9, 5000).groupby("k").sum("v"),
         "join": lambda: rows(n, 9, n).join(other(), "left_outer", num_partitions=8, on=("k",)),
         "join, hot key": lambda: hot(n, 12).join(other(), "inner", num_partitions=4, on=("k",)),
+        "full outer join, hot key": lambda: hot(n, 12).join(other(), "full_outer", num_partitions=4, on=("k",)),  # its shares tell
         "join, broadcast": lambda: rows(n, 9, n).join(
             sd.range(900).map_batches(lambda b: {"k": b["id"], "w": b["id"]}), "inner", on=("k",)
         ),
