@@ -16,9 +16,9 @@ static struct sk_task *inside(const char *what) {
 
 static PyObject *m_current_task(PyObject *module SK_UNUSED, PyObject *unused SK_UNUSED) {
     const struct sk_task *t = py_current_task();
-    if (!t && py_at_now) return Py_BuildValue("(iKsi)", 0, (unsigned long long)py_at_now->actor, py_at_now->name, 0);
+    if (!t && py_at_now) return Py_BuildValue("(iKNi)", 0, (unsigned long long)py_at_now->actor, py_text(py_at_now->name), 0);
     if (!t) Py_RETURN_NONE;
-    return Py_BuildValue("(KKsI)", (unsigned long long)t->id.v, (unsigned long long)t->actor.v, t->name, (unsigned)t->attempt);
+    return Py_BuildValue("(KKNI)", (unsigned long long)t->id.v, (unsigned long long)t->actor.v, py_text(t->name), (unsigned)t->attempt);
 }
 
 /* ({resource: amount}, placement group or 0, its bundle, environment, [GPU, ...], whether its children go to the group, too) of the running task;

@@ -183,7 +183,7 @@ int py_template_prepare(struct py_state *st, struct tmpl *t) {
         sk_rc rc;
         if (!name || py_find_shape(st, &need, t->custom, name, &t->shape, &rc, &err) < 0) return -1;
         if (rc == SK_EINFEASIBLE && !t->o.pg) { /* as in Ray: who gets its value hears of it, not who calls it */
-            t->refused = PyUnicode_FromString(err.msg);
+            t->refused = py_text(err.msg);
             if (!t->refused) return -1;
         } else if (rc != SK_OK) {
             py_raise(st, rc, &err);

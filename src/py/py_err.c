@@ -36,9 +36,10 @@ PyObject *py_class(struct py_state *st, const char *name) {
 
 void py_raise_class(struct py_state *st, const char *name, const char *msg) {
     PyObject *cls = py_class(st, name);
-    if (!cls) return;
-    PyErr_SetString(cls, msg);
-    Py_DECREF(cls);
+    PyObject *text = cls ? py_text(msg) : NULL;
+    if (text) PyErr_SetObject(cls, text);
+    Py_XDECREF(text);
+    Py_XDECREF(cls);
 }
 
 static PyObject *class_of(struct py_state *st, sk_rc rc) /* a new reference, or NULL with an exception */
@@ -86,6 +87,8 @@ static void short_story(struct py_state *st, char *msg) {
     if (left_out) snprintf(out, 8, "\n  ..."); /* the lines left out are longer */
 }
 
+PyObject *py_text(const char *s) { return PyUnicode_DecodeUTF8(s, (Py_ssize_t)strlen(s), "replace"); }
+
 /* The exception object, or NULL with another one set. */
 static PyObject *error_new(struct py_state *st, sk_rc rc, const char *msg) {
     PyObject *cls = class_of(st, rc);
@@ -96,7 +99,7 @@ static PyObject *error_new(struct py_state *st, sk_rc rc, const char *msg) {
         short_story(st, story);
         msg = story;
     }
-    PyObject *text = PyUnicode_DecodeUTF8(msg, (Py_ssize_t)strlen(msg), "replace");
+    PyObject *text = py_text(msg);
     PyObject *e = text ? PyObject_CallOneArg(cls, text) : NULL;
     Py_XDECREF(text);
     Py_DECREF(cls);

@@ -379,7 +379,7 @@ static PyObject *sides_list(struct py_state *st, struct sk_exec *x) {
     struct sk_aside s;
     while (list && sk_exec_aside(x, &s) == SK_OK) {
         PyObject *ref = s.oid.v ? py_ref_new(st, s.oid, (sk_tid){0}) : Py_NewRef(Py_None);
-        PyObject *row = ref ? Py_BuildValue("(IINs)", s.stage, s.bad, ref, s.err.msg) : NULL;
+        PyObject *row = ref ? Py_BuildValue("(IINN)", s.stage, s.bad, ref, py_text(s.err.msg)) : NULL;
         if (!row || PyList_Append(list, row) < 0) Py_CLEAR(list);
         Py_XDECREF(row);
     }
@@ -409,7 +409,7 @@ static PyObject *exec_quiet(PyObject *self, PyObject *unused SK_UNUSED) {
     struct py_exec *e = (struct py_exec *)(void *)self;
     char text[800] = "";
     int64_t ns = e->x ? sk_exec_quiet(e->x, text, sizeof text) : 0;
-    return Py_BuildValue("(ds)", (double)ns / 1e9, text);
+    return Py_BuildValue("(dN)", (double)ns / 1e9, py_text(text));
 }
 
 static PyObject *exec_sides(PyObject *self, PyObject *unused SK_UNUSED) {

@@ -468,7 +468,7 @@ static PyObject *graph_broke(PyObject *self, void *unused SK_UNUSED) {
     for (uint32_t i = 0; i < o->n_actors && is_open(o); i++) {
         const struct sk_dag_seat *s = sk_dag_seat(o->head, i);
         if (sk_dag_seat_state(s) == SK_SEAT_LEFT && s->rc && s->rc != SK_ECLOSED && s->rc != SK_EDEAD)
-            return Py_BuildValue("(Iis)", (unsigned)i, (int)s->rc, s->why);
+            return Py_BuildValue("(IiN)", (unsigned)i, (int)s->rc, py_text(s->why));
     }
     Py_RETURN_NONE;
 }

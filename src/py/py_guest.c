@@ -197,7 +197,7 @@ static PyObject *task_dict(const struct sk_guest_task *t) {
     }
     bool ok = d && args && set(d, "args", Py_NewRef(args)) == 0 && set(d, "task", PyLong_FromUnsignedLongLong(t->task)) == 0 &&
               set(d, "actor", PyLong_FromUnsignedLongLong(t->actor)) == 0 && set(d, "fn", PyLong_FromUnsignedLongLong(t->fn.v)) == 0 &&
-              set(d, "name", PyUnicode_FromString(t->name)) == 0 && set(d, "is_init", PyBool_FromLong(t->is_init)) == 0 &&
+              set(d, "name", py_text(t->name)) == 0 && set(d, "is_init", PyBool_FromLong(t->is_init)) == 0 &&
               set(d, "n_returns", t->n_returns == SK_STREAMING ? Py_NewRef(Py_None) : PyLong_FromUnsignedLong(t->n_returns)) == 0 &&
               set(d, "max_retries", PyLong_FromLong(t->max_retries)) == 0 &&
               set(d, "retry_exceptions", PyBool_FromLong(t->retry_exceptions)) == 0 && set(d, "need", amounts_of(t->need)) == 0 &&

@@ -8,7 +8,7 @@ static PyObject *use(PyObject *name, sk_rc (*how)(const char *object, struct sk_
     if (!object) return NULL;
     sk_rc rc = how(object, &err);
     if (rc == SK_OK) Py_RETURN_NONE;
-    return PyUnicode_FromString(err.msg);
+    return py_text(err.msg);
 }
 
 static PyObject *m_use_jpeg(PyObject *module SK_UNUSED, PyObject *name) { return use(name, sk_image_use_jpeg); }

@@ -172,6 +172,7 @@ int py_guest_types(PyObject *module, struct py_state *st);
 extern PyMethodDef py_guest_methods[];
 
 /* ---- py_err.c */
+PyObject *py_text(const char *s); /* UTF-8 that may have been cut inside a character, as messages and names of a fixed size are */
 PyObject *py_raise(struct py_state *st, sk_rc rc, const struct sk_err *err); /* always NULL */
 PyObject *py_class(struct py_state *st, const char *name);                   /* of skate.exceptions; a new reference, or NULL */
 void py_raise_class(struct py_state *st, const char *name, const char *msg);

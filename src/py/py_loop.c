@@ -98,7 +98,7 @@ static void raised(struct loop *l, struct slot *s, const struct py_at *at) {
     PyErr_NormalizeException(&type, &value, &tb);
     if (tb) PyException_SetTraceback(value, tb);
     if (PyErr_GivenExceptionMatches(type, PyExc_SystemExit)) py_leave_by_exit(value);
-    if (l->st->hook_dumps_error) bytes = PyObject_CallFunction(l->st->hook_dumps_error, "Osi", value, at->name, 0);
+    if (l->st->hook_dumps_error) bytes = PyObject_CallFunction(l->st->hook_dumps_error, "ONi", value, py_text(at->name), 0);
     if (bytes && PyBytes_CheckExact(bytes) && PyBytes_GET_SIZE(bytes) <= (Py_ssize_t)SK_ERROR_VALUE_MAX) {
         slot_set(s, bytes, PY_ERROR);
         bytes = NULL;

@@ -53,10 +53,10 @@ static PyObject *m_machine(PyObject *module, PyObject *unused SK_UNUSED) {
 }
 
 static PyObject *row_of(const struct sk_memory_worker *w) {
-    return Py_BuildValue("{sisIsKsKsKsOsOss}", "pid", (int)w->pid, "number", (unsigned)w->number, "heap_bytes",
+    return Py_BuildValue("{sisIsKsKsKsOsOsN}", "pid", (int)w->pid, "number", (unsigned)w->number, "heap_bytes",
                          (unsigned long long)w->heap_bytes, "peak_bytes", (unsigned long long)w->peak_bytes, "asked_bytes",
                          (unsigned long long)w->asked_bytes, "busy", w->busy ? Py_True : Py_False, "actor",
-                         w->is_actor ? Py_True : Py_False, "name", w->name);
+                         w->is_actor ? Py_True : Py_False, "name", py_text(w->name));
 }
 
 static PyObject *m_memory(PyObject *module, PyObject *unused SK_UNUSED) {

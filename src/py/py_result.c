@@ -17,7 +17,7 @@ void py_end_stray(const struct py_state *st, const struct sk_task *t) {
     PyErr_NormalizeException(&type, &value, &tb);
     if (tb) PyException_SetTraceback(value, tb);
     PyObject *m = PyImport_ImportModule("skate._hooks"),
-             *r = m ? PyObject_CallMethod(m, "end_stray", "siO", t->name, (int)st->forked_from, value ? value : Py_None) : NULL;
+             *r = m ? PyObject_CallMethod(m, "end_stray", "NiO", py_text(t->name), (int)st->forked_from, value ? value : Py_None) : NULL;
     if (!r) PyErr_Print();
     Py_XDECREF(r);
     _exit(1);
@@ -109,7 +109,7 @@ static int run_stream(struct py_state *st, struct sk_task *t, PyObject *result, 
 }
 
 static PyObject *error_bytes(struct py_state *st, const struct sk_task *t, PyObject *value) {
-    PyObject *attempt = PyLong_FromUnsignedLong(t->attempt), *name = PyUnicode_FromString(t->name);
+    PyObject *attempt = PyLong_FromUnsignedLong(t->attempt), *name = py_text(t->name);
     PyObject *bytes =
         attempt && name && st->hook_dumps_error ? PyObject_CallFunctionObjArgs(st->hook_dumps_error, value, name, attempt, NULL) : NULL;
     if (bytes && !(PyBytes_CheckExact(bytes) && PyBytes_GET_SIZE(bytes) <= (Py_ssize_t)SK_ERROR_VALUE_MAX)) Py_CLEAR(bytes);

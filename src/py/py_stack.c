@@ -213,13 +213,13 @@ static PyObject *m_stack_look(PyObject *module, PyObject *path) {
     sk_rc rc = sk_look_at(p, &look, w, cap, &n, &err);
     PyObject *list = rc == SK_OK ? PyList_New(0) : py_raise(st, rc, &err);
     for (size_t i = 0; list && i < n; i++) {
-        PyObject *name = PyUnicode_DecodeUTF8(w[i].name, (Py_ssize_t)strlen(w[i].name), "replace");
+        PyObject *name = py_text(w[i].name);
         PyObject *row = name ? Py_BuildValue("(iKLN)", (int)w[i].pid, (unsigned long long)w[i].task, (long long)w[i].for_ns, name) : NULL;
         if (!row || PyList_Append(list, row) < 0) Py_CLEAR(list);
         Py_XDECREF(row);
     }
     sk_free(w);
-    PyObject *waits = list ? PyUnicode_DecodeUTF8(look.waits, (Py_ssize_t)strlen(look.waits), "replace") : NULL;
+    PyObject *waits = list ? py_text(look.waits) : NULL;
     if (waits) return Py_BuildValue("(iNN)", (int)look.driver_pid, waits, list);
     Py_XDECREF(list);
     return NULL;

@@ -13,6 +13,7 @@ import types
 import numpy as np
 import skate
 import skate.data as sd
+from skate._private import timeline
 from skate.data.run import stall
 
 
@@ -223,6 +224,32 @@ def test_a_stall_is_named_within_five_seconds(tmp_path, monkeypatch):
         log.removeHandler(handler)
     after, text = told[0]
     assert after >= 4 and "Nothing has moved for" in text and "ReadRange->MapBatches(stuck): 1 running (the longest for" in text
+
+
+def test_who_waits_may_have_a_name_of_any_characters(tmp_path):
+    """What is told has room for 800 bytes and is cut inside a character here, as the name of the task is."""
+    fifo = tmp_path / "never"
+    os.mkfifo(fifo)
+
+    def stuck(batch):
+        with open(fifo) as f:
+            f.read()
+        return batch
+
+    stuck.__name__ = "a" + "\N{WATCH}" * 600  # longer than any name of a fixed size
+    before = list(timeline.running)
+    done = threading.Thread(target=sd.range(1).map_batches(stuck).take_all)
+    done.start()
+    text, deadline = "", time.monotonic() + 120
+    while not text:  # until nothing has moved for a second
+        done.join(0.05)
+        assert done.is_alive() and time.monotonic() < deadline
+        for run in [x for x in timeline.running if x not in before]:
+            text = run.quiet()[1]
+    with open(fifo, "w"):
+        pass
+    done.join()
+    assert text.startswith("ReadRange->MapBatches(a\N{WATCH}") and text.endswith("\N{WATCH}\N{REPLACEMENT CHARACTER}")
 
 
 def test_the_timeline_has_an_arrow_for_each_block_that_a_task_took():
