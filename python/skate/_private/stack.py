@@ -6,6 +6,7 @@ import select
 import time
 
 from skate import _skate
+from skate.exceptions import RaySystemError
 
 _SEGMENT = "/memfd:skate-ctl"
 SECONDS = 5.0  # a process that has not answered by then is stopped, or in the kernel
@@ -41,6 +42,14 @@ def _holds(pid, path):
         return False
 
 
+def _look(path):
+    """(driver's pid, what it waits for, its workers) by the segment there; None when its engine begins or ends just now, or is of another version."""
+    try:
+        return _skate.stack_look(path)
+    except (OSError, ValueError, RuntimeError, RaySystemError):
+        return None
+
+
 def engines(pid=None, others=None):
     """[(driver's pid, what it waits for, [(worker's pid, task, ns, name)])] of all engines of this user; of one process's, whoever's it is, with pid. A process is in it that holds the
     engine's segment, and no other, whatever the segment says. others: a list; gets (pid, user) of drivers of other users, which root sees."""
@@ -54,10 +63,9 @@ def engines(pid=None, others=None):
             if others is not None:
                 others.append((int(p), owner[0]))
             continue
-        try:
-            driver, waits, workers = _skate.stack_look(path)
-        except (OSError, ValueError, RuntimeError):
-            continue  # it ends just now, or is of another version
+        if (found := _look(path)) is None:
+            continue
+        driver, waits, workers = found
         if (str(driver) == p or pid) and _holds(driver, path):  # workers hold the segment, too
             out[driver] = (driver, waits, [w for w in workers if _holds(w[0], path)])
     return list(out.values())
@@ -155,11 +163,9 @@ def _user(uid):
 
 def _is_driver(pid):
     """By what its segment says: for the eye, nothing is done to it."""
-    try:
-        path = _segment(pid)
-        return path is not None and _skate.stack_look(path)[0] == pid
-    except (OSError, ValueError, RuntimeError, TypeError):
-        return False
+    path = _segment(pid)
+    found = _look(path) if path is not None else None
+    return found is not None and found[0] == pid
 
 
 def _command(pid):

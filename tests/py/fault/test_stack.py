@@ -1,5 +1,6 @@
 """Looking at running processes from outside: `skate stack`, `skate memory`, Ctrl-\\, pdb inside of a task."""
 
+import fcntl
 import os
 import re
 import select
@@ -182,6 +183,22 @@ def test_a_segment_that_names_processes_of_others(program):
         assert [d for d, _, _ in stack.engines()].count(forger.pid) == 0
     finally:
         forger.communicate()
+
+
+def test_an_engine_that_begins_just_now_is_passed_over(program):
+    """Its segment has no size, or nothing is written in it."""
+    w = workers(whole(program.pid, "2 of 2"))
+    for size in (0, 1 << 16):
+        fd = os.memfd_create("skate-ctl", os.MFD_ALLOW_SEALING)
+        try:
+            os.truncate(fd, size)
+            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+            r = skate("stack")
+            assert r.returncode == 0 and all(r.stdout.count(f"worker {pid}:") == 1 for pid in w.values()), r
+            r = skate("stack", os.getpid())
+            assert r.returncode and f"process {os.getpid()} does not run skate" in r.stderr and "Traceback" not in r.stderr, r
+        finally:
+            os.close(fd)
 
 
 def read_until(stream, *wanted):
