@@ -24,7 +24,8 @@ def lineitem(seed):
     day = lambda: pa.array(np.datetime64("1992-01-01", "ms") + r.integers(0, 2500, ROWS).astype("timedelta64[D]"))  # noqa: E731
     number = lambda low, high: np.round(r.uniform(low, high, ROWS), 2)  # noqa: E731
     word = lambda *of: pa.array(np.array(of)[r.integers(0, len(of), ROWS)])  # noqa: E731
-    columns = [np.arange(ROWS) + seed * ROWS, r.integers(1, 2000, ROWS), r.integers(1, 100, ROWS), r.integers(1, 8, ROWS)]
+    order = (np.arange(ROWS) + seed * ROWS) // 8
+    columns = [order, r.integers(1, 2000, ROWS), r.integers(1, 100, ROWS), r.integers(1, 8, ROWS)]
     columns += [r.integers(1, 51, ROWS).astype(float), number(900, 100_000), number(0, 0.1), number(0, 0.08)]
     columns += [word("A", "N", "R"), word("F", "O"), day(), day(), day()]
     columns += [
@@ -33,6 +34,34 @@ def lineitem(seed):
         word("carefully", "quickly", "slyly"),
     ]
     return pa.table({f"column{i:02d}": c for i, c in enumerate(columns)})
+
+
+def tables():
+    """{name: table} of TPC-H's other tables, whose columns have one digit; keys are those that lineitem names."""
+    r = np.random.default_rng(7)
+    number = lambda low, high, n: np.round(r.uniform(low, high, n), 2)  # noqa: E731
+    word = lambda of, n: np.array(of)[r.integers(0, len(of), n)]  # noqa: E731
+    orders, parts, suppliers, customers = ROWS // 2, 2000, 100, 900
+    nations = ["FRANCE", "GERMANY", "BRAZIL", "CHINA", "KENYA"]
+    day = np.datetime64("1992-01-01", "ms") + r.integers(0, 2500, orders).astype("timedelta64[D]")
+    colours, kinds = ["green", "red", "dark green", "blue"], ["ECONOMY ANODIZED STEEL", "PROMO BRUSHED TIN"]
+    text = lambda n: [f"text {i}" for i in range(n)]  # noqa: E731
+    made = {
+        "region": [np.arange(5), ["AFRICA", "AMERICA", "ASIA", "EUROPE", "MIDDLE EAST"], text(5)],
+        "nation": [np.arange(5), nations, [3, 3, 1, 2, 0], text(5)],
+        "supplier": [np.arange(suppliers), text(suppliers), text(suppliers), r.integers(0, 5, suppliers)],
+        "customer": [np.arange(customers), text(customers), text(customers), r.integers(0, 5, customers)],
+        "orders": [np.arange(orders), r.integers(0, customers, orders), word(["F", "O"], orders), number(900, 400_000, orders), day],
+        "part": [np.arange(parts), word(colours, parts), text(parts), text(parts), word(kinds, parts), r.integers(1, 50, parts)],
+        "partsupp": [np.repeat(np.arange(parts), 50), np.tile(np.arange(0, suppliers, 2), parts), r.integers(1, 9999, 50 * parts)],
+    }
+    made["supplier"] += [text(suppliers), number(-999, 9999, suppliers), text(suppliers)]
+    segment = word(["BUILDING", "MACHINERY"], customers)
+    made["customer"] += [text(customers), number(-999, 9999, customers), segment, text(customers)]
+    made["orders"] += [word(["1-URGENT", "5-LOW"], orders), text(orders), np.zeros(orders, np.int64), text(orders)]
+    made["part"] += [text(parts), number(900, 2000, parts), text(parts)]
+    made["partsupp"] += [number(1, 1000, 50 * parts), text(50 * parts)]
+    return {name: pa.table({f"column{i}": c for i, c in enumerate(columns)}) for name, columns in made.items()}
 
 
 def _jpeg(i):
@@ -55,6 +84,8 @@ def objects():
 
     for i in range(4):
         yield "ray-benchmark-data", f"tpch/parquet/sf1/lineitem/{i}.parquet", _parquet(lineitem(i), ROWS // 2)
+    for name, table in tables().items():
+        yield "ray-benchmark-data", f"tpch/parquet/sf1/{name}/0.parquet", _parquet(table)
     images = [_jpeg(i) for i in range(IMAGES)]
     labels = [f"n{i % 10}" for i in range(IMAGES)]
     for part in range(2):

@@ -1,10 +1,14 @@
-"""Small things that custom aggregations of Ray's documents are written with."""
+"""Small things that programs of Ray's documents and release tests are written with."""
 
 from __future__ import annotations
 
 from typing import Any
 
 KiB, MiB, GiB = 1 << 10, 1 << 20, 1 << 30
+
+
+def _check_pyarrow_version() -> None:
+    """Nothing is left to check: skate's dependencies name the versions of pyarrow that will do."""
 
 
 def is_null(value: Any) -> bool:
