@@ -1,20 +1,22 @@
 """skate.as_ray(): `import ray`, and everything below it, means skate, in this process and in the workers of its engine.
 
 A finder in front of sys.meta_path gives `ray.x.y` the very module object of `skate.x.y`: there is one class of each name, and what is pickled is known by
-skate's name everywhere. An installed Ray is never reached. Workers learn it from the note that their fork server gets (_hooks.preload_note), so
-that programs which the driver starts find their Ray as before."""
+skate's name everywhere. An installed Ray is never reached. Workers learn it from the note that their fork server gets (_hooks.preload_note), processes
+that multiprocessing spawns from sys.path, which has a `ray` for them; so programs that the driver starts find their Ray as before."""
 
 import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.metadata
 import importlib.util
+import os
 import sys
 from typing import Any
 
 from skate import _skate
 from skate._private import absent  # here: the finder, which asks it, would be asked for it
 
+SPAWNED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "spawned")
 VERSION = "2.55.0"  # of Ray, whose names and defaults these are: what packages compare ray.__version__ with
 
 
@@ -115,6 +117,8 @@ def install():
     if active():
         return
     sys.meta_path.insert(0, _finder)
+    if SPAWNED not in sys.path:
+        sys.path.insert(1, SPAWNED)  # behind the script's own folder, before an installed Ray
     vars(sys.modules["skate"])["__version__"] = VERSION
 
 

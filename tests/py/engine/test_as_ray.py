@@ -120,6 +120,25 @@ print(ray is skate, skate.__version__ != own)
     assert run("-c", code, cwd=tmp_path, skate=False) == ("True\nTrue\nTrue True\n", "", 0)
 
 
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_processes_that_multiprocessing_starts(tmp_path, method):
+    """They import the program anew, and its `import ray`, and find what is below it."""
+    script = tmp_path / "prog.py"
+    script.write_text(f"""
+import multiprocessing, ray
+import ray.data as data
+
+def work(x):
+    return x, ray.__name__, data.__name__, ray.__version__ == VERSION
+
+VERSION = ray.__version__
+if __name__ == "__main__":
+    with multiprocessing.get_context("{method}").Pool(1) as pool:
+        print(pool.map(work, [1]))
+""")
+    assert run(str(script)) == ("[(1, 'skate', 'skate.data', True)]\n", "", 0)
+
+
 def test_the_first_thing_a_program_says(tmp_path):
     """Nothing of skate was asked for before; and a value of the program's own on its DataContext reaches its functions, with a word."""
     code = """

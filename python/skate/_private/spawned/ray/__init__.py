@@ -1,0 +1,9 @@
+"""What `import ray` finds first in a process that multiprocessing has spawned from a program of skate.as_ray(), which hands its sys.path on: skate, there, too."""
+
+import sys
+
+from skate._private.as_ray import install
+
+del sys.modules["ray"]  # this module
+install()
+import ray  # noqa: E402, F401  importlib takes what is in sys.modules then
