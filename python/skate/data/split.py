@@ -283,7 +283,7 @@ class Splits:
         *,
         strict: bool = False,
         shuffle: bool = False,
-        keys: list[str] | None = None,
+        keys: str | list[str] | None = None,
         sort: bool = False,
     ) -> Dataset:
         """The same rows in other blocks; in the same order, unless they are shuffled.
@@ -293,7 +293,7 @@ class Splits:
             target_num_rows_per_block: Rows in a block, at most; streams.
             strict: With target_num_rows_per_block: exactly so many, over all borders of blocks.
             shuffle: With num_blocks: each block gets a piece of what each task before made. The order is the same on every run.
-            keys: With num_blocks: all rows that are equal in these columns come into one block, in the order in which they came.
+            keys: One or several; with num_blocks: all rows that are equal in these columns come into one block, in the order in which they came.
             sort: With keys: each block is sorted by them, ascending.
 
         Raises:
@@ -319,8 +319,9 @@ class Splits:
         for name, v in (("num_blocks", num_blocks), ("target_num_rows_per_block", target_num_rows_per_block)):
             if v is not None and (not isinstance(v, int) or isinstance(v, bool) or v < 1):
                 raise ValueError(f"repartition: {name} must be a positive int, not {v!r}")
-        if keys is not None and (isinstance(keys, str) or not all(isinstance(k, str) for k in keys)):
-            raise ValueError(f"repartition: keys must be a list of column names, not {keys!r}")
+        keys = [keys] if isinstance(keys, str) else keys  # as Ray's documents write it
+        if keys is not None and not (isinstance(keys, (list, tuple)) and all(isinstance(k, str) for k in keys)):
+            raise ValueError(f"repartition: keys must be names of columns, not {keys!r}")
         if sort and not keys:
             raise ValueError("repartition: sort needs keys")
         self._check_columns(keys or [], "repartition")  # type: ignore[attr-defined]

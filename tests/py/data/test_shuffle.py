@@ -172,11 +172,12 @@ def test_repartition_by_keys():
     sorted_too = blocks(ds.repartition(3, keys=["k", "id"], sort=True))
     assert all(b == sorted(b, key=lambda r: (r["k"], r["id"])) for b in sorted_too) and sum(map(len, sorted_too)) == 500
     assert ids(skate.data.range(9).repartition(1, keys=["id"])) == list(range(9))
-    for args, words in [({"keys": "id"}, "list of column names"), ({"keys": [3]}, "list of column names"), ({"sort": True}, "needs keys")]:
+    for args, words in [({"keys": [3]}, "names of columns"), ({"keys": 3}, "names of columns"), ({"sort": True}, "needs keys")]:
         with case(args), pytest.raises(ValueError, match=words):
             skate.data.range(3).repartition(2, **args)
     with pytest.raises(KeyError, match="idd"):
         skate.data.range(3).repartition(2, keys=["idd"])
+    assert skate.data.range(9).repartition(3, keys="id").count() == 9  # one key, as Ray's documents write it
 
 
 def test_explain():
