@@ -136,7 +136,6 @@ void sk_loop_dispatch_at(struct sk_local *l, int64_t now) {
                 if (l->recovery.lost.n) sk_recover_run(l);
                 continue;
             }
-            if (rc == SK_EFULL && sk_space_hope(l, t->spec_len)) rc = SK_EAGAIN;
             if (rc == SK_EAGAIN) { /* the ring is full; whoever waits looks again soon as long as something is ready */
                 sk_place_push(&l->place, &t->place);
                 return;

@@ -25,9 +25,11 @@ sk_rc sk_peer_send(struct sk_local *l, struct sk_lworker *w, const void *msg, si
         void *p = sk_ring_reserve(&w->down, 24);
         if (!p) return SK_EAGAIN;
         if (!sk_vec_reserve(&w->big, SK_TAG_ENGINE, w->big.n + 1)) return SK_ENOMEM;
-        SK_TRY(sk_store_alloc(l->store, SK_PROC_DRIVER, len, &off, NULL));
+        sk_rc rc = sk_store_alloc(l->store, SK_PROC_DRIVER, len, &off, NULL);
+        if (rc == SK_EFULL) rc = sk_space_overflow(l, SK_PROC_DRIVER, len, &off, NULL); /* what it names may be all that is in the store */
+        SK_TRY(rc);
         memcpy(l->data_seg.base + off, msg, len);
-        sk_rc rc = sk_store_commit(l->store, SK_PROC_DRIVER, off, len, NULL);
+        rc = sk_store_commit(l->store, SK_PROC_DRIVER, off, len, NULL);
         if (rc != SK_OK) {
             SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, off, len, NULL));
             return rc;

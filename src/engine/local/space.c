@@ -160,7 +160,8 @@ static void stuck(struct sk_local *l, int64_t now) {
     if (sp->n_io) return;
     /* A graph's waits for who waits for the graph, without us: nobody's help is awaited. */
     const struct sk_list *first = sk_list_first(&sp->rooms);
-    if (!(first && sk_container_of(first, struct sk_room, link)->graph) && others_may_help(l)) sp->alone_ns = now;
+    bool alone = (first && sk_container_of(first, struct sk_room, link)->graph) || !others_may_help(l);
+    if (!alone) sp->alone_ns = now;
     int64_t waited = now - sp->progress_ns;
     if (waited > TAKE_BACK_NS && !sp->taken_back) {
         sp->taken_back = true;
@@ -168,8 +169,11 @@ static void stuck(struct sk_local *l, int64_t now) {
         take_back_all(l);
         return;
     }
-    if (now - sp->alone_ns > OVERFLOW_NS && overflow_first(l)) {
+    bool still = alone && sp->overflow_eased ==
+                              sp->n_eased; /* since something went there nobody has let go of anything: nor will they while we wait */
+    if ((still || now - sp->alone_ns > OVERFLOW_NS) && overflow_first(l)) {
         sp->progress_ns = sp->alone_ns = now;
+        sp->overflow_eased = sp->n_eased;
         return;
     }
     if (now - sp->alone_ns <= ALONE_NS && (sp->disk_rc == SK_OK || waited <= REFUSED_NS)) return;
@@ -220,9 +224,8 @@ static bool pull(struct sk_local *l, uint64_t need, int64_t now) {
 
 static void serve(struct sk_local *l, int64_t now) {
     struct sk_space *sp = &l->space;
-    uint64_t low = size_of(l) / 16, want = sp->extra, head = 0;
-    bool hope = sp->extra != 0, may = now >= sp->choose_after_ns;
-    sp->extra = 0;
+    uint64_t low = size_of(l) / 16, want = 0, head = 0;
+    bool may = now >= sp->choose_after_ns;
     SK_LIST_EACH (it, &sp->rooms) {
         const struct sk_room *r = sk_container_of(it, struct sk_room, link);
         if (!head) head = r->len;
@@ -238,7 +241,7 @@ static void serve(struct sk_local *l, int64_t now) {
         again = false;
         uint64_t coming = sk_store_free_bytes(l->store) + sp->writing_bytes, all = want + lent_of(l);
         if (coming < all && may) {
-            uint64_t found = sk_space_choose(l, all - coming, hope || lent_of(l) || somebody_waits(l) ? LATER : GOES, now);
+            uint64_t found = sk_space_choose(l, all - coming, lent_of(l) || somebody_waits(l) ? LATER : GOES, now);
             int64_t took = sk_now_ns() - now;
             if (!found) sp->choose_after_ns = now + took + SK_MAX(4 * took, 1000000);
         }
@@ -398,13 +401,6 @@ bool sk_space_get(struct sk_local *l, struct sk_req *q) {
         sk_stored_want(l, o);
     }
     return waits;
-}
-
-bool sk_space_hope(struct sk_local *l, uint64_t len) {
-    if (!l->space.spill || len > size_of(l)) return false;
-    l->space.extra = len;
-    serve(l, sk_now_ns());
-    return l->space.writing_bytes || sk_store_free_bytes(l->store) >= len || others_may_help(l);
 }
 
 void sk_space_worker_gone(struct sk_local *l, struct sk_lworker *w) {

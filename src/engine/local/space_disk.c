@@ -10,7 +10,8 @@
 #include "base/vec.h"
 #include "engine/local/space_int.h"
 
-#define JOB_BYTES (UINT64_C(4) << 20) /* written or read at once */
+#define JOB_BYTES (UINT64_C(4) << 20)  /* written or read at once */
+#define OVER_BYTES (UINT64_C(1) << 20) /* read into the overflow at once, about */
 #define JOB_OBJECTS 4096u
 #define AHEAD_MIN (UINT64_C(128) << 10)       /* read behind a small object: what was written behind it */
 #define DISK_BYTES_PER_S UINT64_C(1000000000) /* only the proportion of reading and writing matters */
@@ -400,7 +401,9 @@ void sk_space_read_ahead(struct sk_local *l) {
 
 bool sk_space_read_over(struct sk_local *l) {
     struct reads r = {0};
-    bool ok = reads_add(l, &r, stored_of(sk_list_first(&l->space.restores)), true) == SK_OK;
+    struct sk_list *it = sk_list_first(&l->space.restores); /* what is wanted first, and what its waiter wants behind it */
+    bool ok = reads_add(l, &r, stored_of(it), true) == SK_OK;
+    while (ok && r.bytes < OVER_BYTES && (it = sk_list_first(&l->space.restores)) && reads_add(l, &r, stored_of(it), true) == SK_OK) {}
     reads_flush(l, &r);
     sk_vec_free(&r.who);
     sk_vec_free(&r.to);

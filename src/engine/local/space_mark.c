@@ -49,6 +49,13 @@ void sk_space_first_waiter(struct sk_local *l, const struct sk_getter **get, con
         if (d->task) *task = d->task; /* the last one in the list was the first */
 }
 
+/* Once, however many of its arguments are wanted. */
+static void mark_task_first(struct sk_local *l, struct sk_ltask *t) {
+    if (t->space_epoch == l->space.epoch + FIRST) return;
+    t->space_epoch = l->space.epoch + FIRST;
+    mark_args(l, t, FIRST);
+}
+
 static void mark_first(struct sk_local *l) {
     const struct sk_getter *g;
     const struct sk_ltask *t;
@@ -67,7 +74,7 @@ static void mark_first(struct sk_local *l) {
     }
     SK_LIST_EACH (it, &l->space.reading)
         for (const struct sk_dep *d = stored_of(it)->o->deps; d; d = d->next)
-            if (d->task) mark_args(l, d->task, FIRST);
+            if (d->task) mark_task_first(l, d->task);
 }
 
 /* Calls f for the arguments of the next tasks in line, up to a quarter of the store. */

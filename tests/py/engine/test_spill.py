@@ -85,6 +85,19 @@ def test_results_arguments_and_streams(start):
     assert _skate.status()["restored_objects"] > 0
 
 
+@pytest.mark.parametrize("n", [4060, 8200])
+def test_a_task_whose_arguments_are_all_of_the_store(start, n):
+    """The message that names them needs room, too; and twice as many as the store has room for come one behind the other, without a wait for each."""
+    ray = start()
+
+    @ray.remote
+    def total(*arrays):
+        return sum(int(a[0]) for a in arrays)
+
+    refs = [ray.put(np.full(1024, i)) for i in range(n)]
+    assert ray.get(total.remote(*refs), timeout=120) == n * (n - 1) // 2
+
+
 def test_actors(start):
     ray = start()
 
