@@ -182,4 +182,5 @@ const struct sk_loop_events sk_loop_events = {.due = sk_ltask_due,
                                               .call_over = sk_actor_call_over,
                                               .advance = sk_actor_advance,
                                               .init_failed = sk_actor_init_failed,
-                                              .came_back = sk_loop_dispatch};
+                                              .came_back = sk_loop_dispatch,
+                                              .full = sk_space_overflow};

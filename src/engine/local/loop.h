@@ -26,6 +26,8 @@ struct sk_loop_events {
     void (*advance)(struct sk_local *l, struct sk_lactor *a);       /* task, space: it may go on */
     void (*init_failed)(struct sk_local *l, struct sk_lactor *a);   /* task: its constructor */
     void (*came_back)(struct sk_local *l);                          /* space: what can begin now begins, before more room is looked for */
+    sk_rc (*full)(struct sk_local *l, uint32_t proc, uint64_t len, sk_off *off,
+                  struct sk_err *err); /* peer: the store is, and the message must go */
 };
 
 extern const struct sk_loop_events sk_loop_events;
