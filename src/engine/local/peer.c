@@ -26,7 +26,8 @@ sk_rc sk_peer_send(struct sk_local *l, struct sk_lworker *w, const void *msg, si
         if (!p) return SK_EAGAIN;
         if (!sk_vec_reserve(&w->big, SK_TAG_ENGINE, w->big.n + 1)) return SK_ENOMEM;
         sk_rc rc = sk_store_alloc(l->store, SK_PROC_DRIVER, len, &off, NULL);
-        if (rc == SK_EFULL) rc = l->on->full(l, SK_PROC_DRIVER, len, &off, NULL); /* what it names may be all that is in the store */
+        /* What it names may be all that is in the store. Where the disk has no room either, it is full as before. */
+        if (rc == SK_EFULL && l->on->full(l, SK_PROC_DRIVER, len, &off, NULL) == SK_OK) rc = SK_OK;
         SK_TRY(rc);
         memcpy(l->data_seg.base + off, msg, len);
         rc = sk_store_commit(l->store, SK_PROC_DRIVER, off, len, NULL);

@@ -63,9 +63,9 @@ struct sk_lworker {
     } out; /* replies that did not fit into the ring yet: length-prefixed copies */
 };
 
-/* By ring or store. SK_EAGAIN: the ring is full now. SK_EFULL: the message needs the store, which is full, and there is no disk. Nothing sent then. */
+/* By ring or store. SK_EAGAIN: the ring is full now. SK_EFULL: the message needs the store, which is full, and there is no room on disk. Nothing sent then. */
 sk_rc sk_peer_send(struct sk_local *l, struct sk_lworker *w, const void *msg, size_t len) SK_MUST_USE;
-/* Never lost: kept until the ring has room. False: too large for the ring, and the store is full; only answers of get and wait can be. */
+/* Never lost: kept until the ring has room. False: too large for the ring, and store and disk are full; only answers of get and wait can be. */
 bool sk_peer_reply(struct sk_local *l, struct sk_lworker *w, const void *msg, size_t len);
 void sk_peer_flush(struct sk_local *l, struct sk_lworker *w);
 void sk_peer_error(struct sk_local *l, struct sk_lworker *w, uint64_t req, sk_rc rc, const char *msg);

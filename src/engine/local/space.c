@@ -169,8 +169,8 @@ static void stuck(struct sk_local *l, int64_t now) {
         take_back_all(l);
         return;
     }
-    bool still = alone && sp->overflow_eased ==
-                              sp->n_eased; /* since something went there nobody has let go of anything: nor will they while we wait */
+    /* Since something went there nobody has let go of anything: nor will they while we wait. */
+    bool still = alone && sp->overflow_eased == sp->n_eased;
     if ((still || now - sp->alone_ns > OVERFLOW_NS) && overflow_first(l)) {
         sp->progress_ns = sp->alone_ns = now;
         sp->overflow_eased = sp->n_eased;
