@@ -25,8 +25,6 @@
 #define HOLE_PAGES 16u                 /* at least so many are given back at once */
 enum { MANY = 254, GIVEN_BACK = 255 }; /* on a page: too many to count, nothing at all */
 
-static uint64_t on_disk(uint64_t len) { return sk_spill_body(len) + SK_ALIGN(len, SK_SPILL_HEAD); }
-
 static sk_rc check_dir(const char *dir, struct sk_err *err) {
     struct stat st;
     if (!dir || !dir[0]) return SK_ERR(err, SK_EINVAL, "spill: no directory given");
@@ -99,6 +97,7 @@ sk_rc sk_spill_create(struct sk_spill **out, const struct sk_spill_conf *conf, s
     pthread_condattr_init(&ca);
     pthread_condattr_setclock(&ca, CLOCK_MONOTONIC);
     pthread_cond_init(&sp->more, &ca);
+    pthread_cond_init(&sp->more_reads, &ca);
     pthread_condattr_destroy(&ca);
     struct sk_list *lists[] = {&sp->stretches, &sp->reads, &sp->writes, &sp->dead, &sp->holes, &sp->done, &sp->files};
     for (size_t i = 0; i < SK_COUNT(lists); i++) sk_list_init(lists[i]);
@@ -123,8 +122,9 @@ void sk_spill_destroy(struct sk_spill *sp) {
     pthread_mutex_lock(&sp->mu);
     sp->stop = true;
     pthread_cond_broadcast(&sp->more);
+    pthread_cond_broadcast(&sp->more_reads);
     pthread_mutex_unlock(&sp->mu);
-    for (uint32_t i = 0; i < sp->n_threads; i++) pthread_join(sp->threads[i], NULL);
+    for (uint32_t i = 0; i < sp->n_threads; i++) pthread_join(sp->io[i].thread, NULL);
     if (sk_machine_) sk_machine_->work_over(sk_machine_->ctx, sp);
     free_jobs(&sp->reads);
     free_jobs(&sp->writes);
@@ -134,6 +134,7 @@ void sk_spill_destroy(struct sk_spill *sp) {
     SK_LIST_EACH_SAFE (it, tmp, &sp->holes) sk_free(sk_container_of(it, struct sk_spill_holes, link));
     SK_LIST_EACH_SAFE (it, tmp, &sp->files) sk_spill_file_close(sp, sk_container_of(it, struct sk_spill_file, link));
     pthread_cond_destroy(&sp->more);
+    pthread_cond_destroy(&sp->more_reads);
     pthread_mutex_destroy(&sp->mu);
     pthread_mutex_destroy(&sp->open_mu);
     free_book(sp);
@@ -147,7 +148,7 @@ struct sk_spill_job *sk_spill_job(uint32_t n) {
     return j;
 }
 
-/* One thread is enough to go on; the second is tried with each job until it is there. */
+/* One thread is enough to go on; the others are tried with each job until they are there. */
 static sk_rc threads(struct sk_spill *sp, struct sk_err *err) {
     int e = 0;
     sigset_t all, old;
@@ -155,7 +156,9 @@ static sk_rc threads(struct sk_spill *sp, struct sk_err *err) {
     sigfillset(&all);                                                   /* a file that may not grow any more is an error, not SIGXFSZ */
     pthread_sigmask(SIG_SETMASK, &all, &old);
     while (sp->n_threads < SK_SPILL_THREADS && e == 0) {
-        e = SK_FAULT("spill.thread") ? EAGAIN : pthread_create(&sp->threads[sp->n_threads], NULL, sk_spill_thread, sp);
+        struct sk_spill_io *io = &sp->io[sp->n_threads];
+        *io = (struct sk_spill_io){.sp = sp, .writes = sp->n_threads < SK_SPILL_WRITERS};
+        e = SK_FAULT("spill.thread") ? EAGAIN : pthread_create(&io->thread, NULL, sk_spill_thread, io);
         if (e == 0) sp->n_threads++;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -174,6 +177,7 @@ static void hand_in(struct sk_spill *sp, struct sk_spill_job *job, struct sk_lis
     pthread_mutex_lock(&sp->mu);
     sk_list_push_back(to, &job->link);
     more(sp);
+    if (job->what == SK_SPILL_READ) pthread_cond_signal(&sp->more_reads);
     pthread_mutex_unlock(&sp->mu);
 }
 
@@ -217,14 +221,14 @@ static void punch(struct sk_spill *sp, struct sk_spill_stretch *s) {
 }
 
 static bool within(const struct sk_spill_stretch *s, uint64_t off, uint64_t len) {
-    return off >= s->off && off + on_disk(len) <= s->off + s->len;
+    return off >= s->off && off + sk_spill_on_disk(len) <= s->off + s->len;
 }
 
 /* One more, or one less, has the bytes of an object. */
 static void live(struct sk_spill_stretch *s, uint64_t off, uint64_t len) {
     SK_ASSERT(within(s, off, len));
     s->n_live++;
-    uint64_t last = (off + on_disk(len) - 1 - s->off) / SK_SPILL_PAGE;
+    uint64_t last = (off + sk_spill_on_disk(len) - 1 - s->off) / SK_SPILL_PAGE;
     for (uint64_t i = (off - s->off) / SK_SPILL_PAGE; s->pages && i <= last; i++)
         s->pages[i] = (uint8_t)(s->pages[i] + (s->pages[i] < MANY));
 }
@@ -235,7 +239,7 @@ static void unlive(struct sk_spill *sp, struct sk_spill_stretch *s, uint64_t off
         stretch_over(sp, s);
         return;
     }
-    uint64_t last = (off + on_disk(len) - 1 - s->off) / SK_SPILL_PAGE;
+    uint64_t last = (off + sk_spill_on_disk(len) - 1 - s->off) / SK_SPILL_PAGE;
     for (uint64_t i = (off - s->off) / SK_SPILL_PAGE; s->pages && i <= last; i++) {
         if (s->pages[i] == MANY) continue;
         SK_ASSERT(s->pages[i] > 0 && s->pages[i] < MANY);
@@ -311,7 +315,7 @@ static sk_rc write_in(struct sk_spill *sp, struct sk_spill_place *place, struct 
         job->items[i].at = (struct sk_spill_at){s, off};
         job->items[i].rc = SK_OK;
         live(s, off, job->items[i].len);
-        off += on_disk(job->items[i].len);
+        off += sk_spill_on_disk(job->items[i].len);
     }
     SK_ASSERT(SK_ALIGN(off - s->off, SK_SPILL_PAGE) == len);
     job->what = SK_SPILL_WRITE;
@@ -322,7 +326,7 @@ static sk_rc write_in(struct sk_spill *sp, struct sk_spill_place *place, struct 
 
 static uint64_t job_bytes(const struct sk_spill_job *job) {
     uint64_t len = 0;
-    for (uint32_t i = 0; i < job->n; i++) len += on_disk(job->items[i].len);
+    for (uint32_t i = 0; i < job->n; i++) len += sk_spill_on_disk(job->items[i].len);
     return SK_ALIGN(len, SK_SPILL_PAGE);
 }
 
@@ -380,7 +384,8 @@ static int by_place(const void *a, const void *b) {
     const struct sk_spill_item *x = a, *y = b;
     uint64_t fx = x->at.stretch->file->serial, fy = y->at.stretch->file->serial; /* not by address: a schedule is repeated by its seed */
     if (fx != fy) return fx < fy ? -1 : 1;
-    return x->at.off < y->at.off ? -1 : x->at.off > y->at.off;
+    uint64_t bx = sk_spill_begins(x), by = sk_spill_begins(y);
+    return bx < by ? -1 : bx > by;
 }
 
 sk_rc sk_spill_read(struct sk_spill *sp, struct sk_spill_job *job, struct sk_err *err) {
@@ -392,6 +397,7 @@ sk_rc sk_spill_read(struct sk_spill *sp, struct sk_spill_job *job, struct sk_err
         job->items[i].rc = SK_OK;
     }
     job->what = SK_SPILL_READ;
+    job->n_begun = job->n_over = 0;
     job->rc = SK_OK;
     hand_in(sp, job, &sp->reads);
     return SK_OK;

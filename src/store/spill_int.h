@@ -15,26 +15,27 @@
 #include "store/store.h"
 
 #define SK_SPILL_PAGE 4096u
-#define SK_SPILL_HEAD 64u
-#define SK_SPILL_BUF ((size_t)4 << 20) /* one write or read at most */
-#define SK_SPILL_THREADS 2u
+#define SK_SPILL_ALIGN 64u              /* of an object's place */
+#define SK_SPILL_BUF ((size_t)4 << 20)  /* one write at most */
+#define SK_SPILL_LOOK ((size_t)1 << 20) /* one read at most */
+#define SK_SPILL_WRITERS 2u             /* threads that write and read */
+#define SK_SPILL_THREADS 6u             /* with those that only read */
 #define SK_SPILL_FILE_BYTES (UINT64_C(128) << 20)
-#define SK_SPILL_MAGIC 0x4c505353u
-#define SK_SPILL_CHUNK (UINT64_C(64) << 10)
 
-struct sk_spill_head { /* on disk, little-endian as the machine is; no other process reads it */
-    uint32_t magic, version;
-    uint64_t id, len;
-    uint32_t crc;      /* of the sums; without those, of the bytes */
-    uint32_t head_crc; /* of what is above */
-    uint8_t pad[32];
-};
-_Static_assert(sizeof(struct sk_spill_head) == SK_SPILL_HEAD, "fixed layout");
+/* On disk an object is its chunks, one behind the other: the checksum of each, little-endian as the machine is, and its bytes. No other process reads it. The checksum
+ * begins with the object's id, its length and the number of the chunk, so that bytes of another place, or of another object, do not pass; and whoever reads a part
+ * needs nothing but the chunks that it lies in. An object of no bytes has one chunk of none. */
+#define SK_SPILL_CHUNK UINT64_C(4096)
+#define SK_SPILL_SUM sizeof(uint32_t)
 
-static inline uint64_t sk_spill_n_sums(uint64_t len) { return len > SK_SPILL_CHUNK ? (len + SK_SPILL_CHUNK - 1) / SK_SPILL_CHUNK : 0; }
-static inline uint64_t sk_spill_body(uint64_t len) { /* where the bytes begin, behind at.off */
-    return SK_SPILL_HEAD + SK_ALIGN(sk_spill_n_sums(len) * sizeof(uint32_t), SK_SPILL_HEAD);
+static inline uint64_t sk_spill_n_chunks(uint64_t len) { return len ? (len + SK_SPILL_CHUNK - 1) / SK_SPILL_CHUNK : 1; }
+/* Where chunk i begins, behind at.off. */
+static inline uint64_t sk_spill_chunk_at(uint64_t i) { return i * (SK_SPILL_SUM + SK_SPILL_CHUNK); }
+static inline uint64_t sk_spill_on_disk(uint64_t len) { return SK_ALIGN(len + sk_spill_n_chunks(len) * SK_SPILL_SUM, SK_SPILL_ALIGN); }
+static inline uint64_t sk_spill_begins(const struct sk_spill_item *x) { /* what is read of x, in the file */
+    return x->at.off + sk_spill_chunk_at(x->part_len ? x->part_at / SK_SPILL_CHUNK : 0);
 }
+uint32_t sk_spill_sum(uint64_t id, uint64_t len, uint64_t chunk); /* what the checksum of a chunk begins with */
 
 struct sk_spill_place { /* one directory; the book's, but `path`, which is constant */
     char *path;
@@ -85,13 +86,18 @@ struct sk_spill {
     void (*wake)(void *arg);
     void *wake_arg;
     uint32_t n_threads; /* started so far */
-    pthread_t threads[SK_SPILL_THREADS];
+    struct sk_spill_io {
+        struct sk_spill *sp;
+        pthread_t thread;
+        bool writes;
+        uint8_t *buf; /* its own; NULL: given back */
+    } io[SK_SPILL_THREADS];
     /* shared with the threads */
-    pthread_mutex_t open_mu; /* taken alone or before mu */
-    pthread_mutex_t mu;      /* guards what follows; never held during I/O */
-    pthread_cond_t more;
+    pthread_mutex_t open_mu;         /* taken alone or before mu */
+    pthread_mutex_t mu;              /* guards what follows; never held during I/O */
+    pthread_cond_t more, more_reads; /* for threads that write, and for those that do not */
     _Atomic bool stop;
-    struct sk_list reads, writes; /* jobs that wait */
+    struct sk_list reads, writes; /* jobs of which not all was begun */
     struct sk_list dead;          /* stretches to give back to the disk */
     struct sk_list holes;         /* parts of others */
     struct sk_list done;          /* jobs */
@@ -100,7 +106,7 @@ struct sk_spill {
     _Atomic uint32_t n_done;
 };
 
-void *sk_spill_thread(void *sp);
+void *sk_spill_thread(void *io);
 int sk_spill_nameless(const char *dir,
                       bool *direct); /* a file there; -1: errno. direct: past the page cache, if that can be; set to what came of it */
 bool sk_spill_turn(void *sp);        /* one thing that a thread would do; false: there is nothing */

@@ -2,11 +2,12 @@
  *
  * Bytes pass through a buffer of 4 MiB a thread: O_DIRECT needs aligned memory, which extents are not, and the copy costs a tenth of the disk.
  * O_DIRECT because the page cache would hold a second copy of what was just put out of memory, and throttles the writer at random; where a file
- * system refuses it, each piece is pushed out and dropped from the cache behind it. Two threads: one sums and copies while the other waits for
- * the disk. Reads go before writes: somebody waits for them. An idle thread gives its buffer back after a second.
+ * system refuses it, each piece is pushed out and dropped from the cache behind it. Two threads write: one sums and copies while the other waits for
+ * the disk. Those and four more read, through a MiB each, and several of them one job: a disk gives small parts of objects one behind the other at a quarter of the rate
+ * at which it gives them together. Reads go before writes: somebody waits for them; and before holes, for which a file system stops the reads of that file. An idle thread gives its buffer back after a second.
  *
- * Every byte read is checked: magic, id, length and checksum must be what was written, else SK_ECORRUPT. Of a part of an object, head and sums are read, and the
- * chunks that it lies in. Files have no name at any moment. */
+ * Every byte read is checked: each chunk of 4 KiB has its checksum, which begins with whose it is, else SK_ECORRUPT. Of a part of an object the chunks are read that it
+ * lies in. Files have no name at any moment. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,12 +22,7 @@
 #include "ipc/ipc.h"
 #include "store/spill_int.h"
 
-#define GAP_MAX (UINT64_C(256) << 10) /* bytes between two objects that are read rather than skipped */
-
-struct io {
-    struct sk_spill *sp;
-    uint8_t *buf;
-};
+#define GAP_MAX (UINT64_C(64) << 10) /* bytes between two objects, or parts, that are read rather than skipped */
 
 /* ---- files ----------------------------------------------------------------------------------------------------------------------------- */
 
@@ -120,7 +116,7 @@ static sk_rc write_at(struct sk_spill_file *f, const uint8_t *p, size_t n, uint6
 /* ---- writing ---------------------------------------------------------------------------------------------------------------------------- */
 
 struct out {
-    struct io *io;
+    struct sk_spill_io *io;
     struct sk_spill_file *f;
     uint64_t off;
     size_t fill;
@@ -149,38 +145,24 @@ static sk_rc append(struct out *o, const void *bytes, uint64_t n) { /* NULL: zer
     return SK_OK;
 }
 
-/* Of each 64 KiB of an object; NULL: no memory. */
-static uint32_t *sums_of(const uint8_t *p, uint64_t len) {
-    uint64_t n = sk_spill_n_sums(len);
-    uint32_t *sum = sk_alloc(SK_TAG_STORE, n * sizeof *sum);
-    for (uint64_t i = 0; sum && i < n; i++) {
-        uint64_t at = i * SK_SPILL_CHUNK;
-        sum[i] = sk_crc32c(0, p + at, (size_t)SK_MIN(SK_SPILL_CHUNK, len - at));
-    }
-    return sum;
+uint32_t sk_spill_sum(uint64_t id, uint64_t len, uint64_t chunk) {
+    const uint64_t whose[] = {id, len, chunk};
+    return sk_crc32c(0, whose, sizeof whose);
 }
 
 static sk_rc write_item(struct out *o, const struct sk_spill_item *x) {
-    struct sk_spill_head h = {.magic = SK_SPILL_MAGIC, .version = 1, .id = x->id, .len = x->len};
-    uint64_t n_sums = sk_spill_n_sums(x->len), bytes = n_sums * sizeof(uint32_t);
-    uint32_t *sum = n_sums ? sums_of(x->bytes, x->len) : NULL;
-    if (n_sums && !sum) return SK_ERR(o->err, SK_ENOMEM, "spill: no memory for checksums");
-    h.crc = sum ? sk_crc32c(0, sum, (size_t)bytes) : sk_crc32c(0, x->bytes, (size_t)x->len);
-    if (SK_FAULT("spill.corrupt")) {
-        if (sum) sum[n_sums / 2] ^= 1, h.crc = sk_crc32c(0, sum, (size_t)bytes);
-        else h.crc ^= 1;
+    uint64_t n = sk_spill_n_chunks(x->len), spoil = SK_FAULT("spill.corrupt") ? n / 2 : n;
+    for (uint64_t i = 0; i < n; i++) {
+        const uint8_t *p = x->bytes + i * SK_SPILL_CHUNK;
+        size_t k = (size_t)SK_MIN(SK_SPILL_CHUNK, x->len - i * SK_SPILL_CHUNK);
+        uint32_t sum = sk_crc32c(sk_spill_sum(x->id, x->len, i), p, k) ^ (i == spoil);
+        SK_TRY(append(o, &sum, sizeof sum));
+        SK_TRY(append(o, p, k));
     }
-    h.head_crc = sk_crc32c(0, &h, offsetof(struct sk_spill_head, head_crc));
-    sk_rc rc = append(o, &h, sizeof h);
-    if (rc == SK_OK && sum) rc = append(o, sum, bytes);
-    if (rc == SK_OK && sum) rc = append(o, NULL, sk_spill_body(x->len) - SK_SPILL_HEAD - bytes);
-    sk_free(sum);
-    SK_TRY(rc);
-    SK_TRY(append(o, x->bytes, x->len));
-    return append(o, NULL, SK_ALIGN(x->len, SK_SPILL_HEAD) - x->len);
+    return append(o, NULL, sk_spill_on_disk(x->len) - x->len - n * SK_SPILL_SUM);
 }
 
-static sk_rc do_write(struct io *io, struct sk_spill_job *job, struct sk_err *err) {
+static sk_rc do_write(struct sk_spill_io *io, struct sk_spill_job *job, struct sk_err *err) {
     struct sk_spill_stretch *s = job->items[0].at.stretch;
     SK_TRY(file_open(io->sp, s->file, err));
     struct out o = {io, s->file, s->off, 0, err};
@@ -195,7 +177,7 @@ static sk_rc do_write(struct io *io, struct sk_spill_job *job, struct sk_err *er
 /* ---- reading ---------------------------------------------------------------------------------------------------------------------------- */
 
 struct in { /* a window of a file */
-    struct io *io;
+    struct sk_spill_io *io;
     struct sk_spill_file *f;
     uint64_t at, n;   /* in the buffer: [at, at + n) */
     uint64_t run_end; /* what is wanted without large gaps ends here */
@@ -208,7 +190,7 @@ static sk_rc look(struct in *r, uint64_t off, const uint8_t **p, uint64_t *have)
         r->at = off & ~(uint64_t)(SK_SPILL_PAGE - 1);
         r->n = 0;
         SK_ASSERT(off < r->run_end);
-        uint64_t want = SK_MIN(SK_ALIGN(r->run_end, SK_SPILL_PAGE) - r->at, SK_SPILL_BUF);
+        uint64_t want = SK_MIN(SK_ALIGN(r->run_end, SK_SPILL_PAGE) - r->at, SK_SPILL_LOOK);
         ssize_t k;
         do {
             k = SK_FAULT("spill.read") ? (errno = EIO, -1)
@@ -242,95 +224,75 @@ static sk_rc copy_out(struct in *r, uint64_t off, void *to, uint64_t n) {
     return SK_OK;
 }
 
-/* The bytes [0, n) that belong there, against the sums; `crc`: as in the head. */
-static bool whole_is(const uint8_t *p, uint64_t len, uint32_t crc) {
-    if (!sk_spill_n_sums(len)) return crc == sk_crc32c(0, p, (size_t)len);
-    uint32_t all = 0;
-    for (uint64_t at = 0; at < len; at += SK_SPILL_CHUNK) {
-        uint32_t sum = sk_crc32c(0, p + at, (size_t)SK_MIN(SK_SPILL_CHUNK, len - at));
-        all = sk_crc32c(all, &sum, sizeof sum);
-    }
-    return all == crc;
+static uint64_t item_first(const struct sk_spill_item *x) { return x->part_len ? x->part_at / SK_SPILL_CHUNK : 0; }
+static uint64_t item_last(const struct sk_spill_item *x) { /* chunk */
+    return x->part_len ? (x->part_at + x->part_len - 1) / SK_SPILL_CHUNK : sk_spill_n_chunks(x->len) - 1;
+}
+static uint64_t item_end(const struct sk_spill_item *x) { /* in the file */
+    uint64_t n = item_last(x) + 1;
+    return x->at.off + n * SK_SPILL_SUM + SK_MIN(n * SK_SPILL_CHUNK, x->len);
 }
 
-/* Of one chunk, what belongs to the part goes out; all of it is summed. */
-static sk_rc read_chunk(struct in *r, const struct sk_spill_item *x, uint64_t from, uint64_t to, uint32_t *crc) {
-    uint64_t body = x->at.off + sk_spill_body(x->len), end = x->part_at + x->part_len;
-    *crc = 0;
-    while (from < to) {
-        const uint8_t *p = NULL;
+/* Chunk i: what is wanted of it goes to x->bytes, all of it is summed. */
+static sk_rc read_chunk(struct in *r, const struct sk_spill_item *x, uint64_t i, uint32_t *crc) {
+    uint64_t off = x->at.off + sk_spill_chunk_at(i) + SK_SPILL_SUM, at = i * SK_SPILL_CHUNK, end = SK_MIN(at + SK_SPILL_CHUNK, x->len);
+    uint64_t from = x->part_len ? x->part_at : 0, to = x->part_len ? x->part_at + x->part_len : x->len;
+    *crc = sk_spill_sum(x->id, x->len, i);
+    while (at < end) {
+        const uint8_t *p = NULL; /* gcc cannot see that look sets both (TSan build) */
         uint64_t have = 0;
-        SK_TRY(look(r, body + from, &p, &have));
+        SK_TRY(look(r, off, &p, &have));
         SK_ASSERT(p && have);
-        have = SK_MIN(have, to - from);
+        have = SK_MIN(have, end - at);
         *crc = sk_crc32c(*crc, p, (size_t)have);
-        uint64_t a = SK_MAX(from, x->part_at), b = SK_MIN(from + have, end);
-        if (a < b) memcpy(x->bytes + (a - x->part_at), p + (a - from), (size_t)(b - a));
-        from += have;
+        uint64_t a = SK_MAX(at, from), b = SK_MIN(at + have, to);
+        if (a < b) memcpy(x->bytes + (a - from), p + (a - at), (size_t)(b - a));
+        at += have, off += have;
     }
     return SK_OK;
 }
 
-/* Whole chunks are read, so that what is given out was checked. *what: what is wrong. */
-static sk_rc read_part(struct in *r, const struct sk_spill_item *x, uint32_t head_crc, const char **what) {
-    uint64_t n = sk_spill_n_sums(x->len), first = x->part_at / SK_SPILL_CHUNK, last = (x->part_at + x->part_len - 1) / SK_SPILL_CHUNK;
-    uint32_t *sum = sk_alloc(SK_TAG_STORE, SK_MAX(n, 1) * sizeof *sum), crc = 0;
-    if (!sum) return SK_ERR(r->err, SK_ENOMEM, "spill: no memory for checksums");
-    sum[0] = head_crc;
-    sk_rc rc = n ? copy_out(r, x->at.off + SK_SPILL_HEAD, sum, n * sizeof *sum) : SK_OK;
-    if (rc == SK_OK && n && sk_crc32c(0, sum, (size_t)(n * sizeof *sum)) != head_crc) *what = "table of checksums";
-    r->run_end = x->at.off + sk_spill_body(x->len) + SK_MIN((last + 1) * SK_SPILL_CHUNK, x->len);
-    for (uint64_t i = first; rc == SK_OK && !*what && i <= last; i++) {
-        rc = read_chunk(r, x, i * SK_SPILL_CHUNK, SK_MIN((i + 1) * SK_SPILL_CHUNK, x->len), &crc);
-        if (rc == SK_OK && crc != sum[i]) *what = "checksum";
-    }
-    sk_free(sum);
-    return rc;
-}
-
 static sk_rc read_item(struct in *r, const struct sk_spill_item *x) {
-    struct sk_spill_head h;
-    SK_TRY(copy_out(r, x->at.off, &h, sizeof h));
-    const char *what = NULL;
-    if (h.magic != SK_SPILL_MAGIC || h.version != 1 || h.head_crc != sk_crc32c(0, &h, offsetof(struct sk_spill_head, head_crc)))
-        what = "head";
-    else if (h.id != x->id || h.len != x->len) what = "id";
-    if (!what && x->part_len) {
-        SK_TRY(read_part(r, x, h.crc, &what));
-    } else if (!what) {
-        SK_TRY(copy_out(r, x->at.off + sk_spill_body(x->len), x->bytes, x->len));
-        if (!whole_is(x->bytes, x->len, h.crc)) what = "checksum";
+    for (uint64_t i = item_first(x); i <= item_last(x); i++) {
+        uint32_t sum, crc;
+        SK_TRY(copy_out(r, x->at.off + sk_spill_chunk_at(i), &sum, sizeof sum));
+        SK_TRY(read_chunk(r, x, i, &crc));
+        if (crc == sum) continue;
+        return SK_ERR(r->err, SK_ECORRUPT,
+                      "spill: object %llu (%llu bytes) came back from %s with a wrong checksum: the disk, or somebody, changed it",
+                      (unsigned long long)x->id, (unsigned long long)x->len, r->f->place->path);
     }
-    if (!what) return SK_OK;
-    return SK_ERR(r->err, SK_ECORRUPT,
-                  "spill: object %llu (%llu bytes) came back from %s with a wrong %s: the disk, or somebody, changed it",
-                  (unsigned long long)x->id, (unsigned long long)x->len, r->f->place->path, what);
+    return SK_OK;
 }
 
-/* Of a part, first its sums. */
-static uint64_t item_end(const struct sk_spill_item *x) { return x->at.off + sk_spill_body(x->len) + (x->part_len ? 0 : x->len); }
+/* Items [from, the result) lie in one file, with gaps that are read rather than skipped. *end: where, in the file. */
+static uint32_t run_of(const struct sk_spill_job *job, uint32_t from, uint64_t *end) {
+    const struct sk_spill_item *x = &job->items[from];
+    uint32_t to = from + 1;
+    *end = item_end(x);
+    for (; to < job->n; to++) {
+        const struct sk_spill_item *y = &job->items[to];
+        if (y->at.stretch->file != x->at.stretch->file || sk_spill_begins(y) > *end + GAP_MAX) break;
+        *end = SK_MAX(*end, item_end(y));
+    }
+    return to;
+}
 
-static void do_read(struct io *io, struct sk_spill_job *job) {
-    struct in r = {.io = io, .err = &job->err};
-    uint32_t run = 0; /* items before this one are within run_end */
-    for (uint32_t i = 0; i < job->n; i++) {
+static sk_rc no_buffer(struct sk_err *err) { return SK_ERR(err, SK_ENOMEM, "spill: no memory for a buffer"); }
+
+/* What of a job one thread reads at once; the others take the next. */
+static void read_run(struct sk_spill_io *io, struct sk_spill_job *job, uint32_t from, uint32_t to, uint64_t end) {
+    struct sk_err err;
+    struct in r = {.io = io, .f = job->items[from].at.stretch->file, .run_end = end, .err = &err};
+    for (uint32_t i = from; i < to; i++) {
         struct sk_spill_item *x = &job->items[i];
-        if (i >= run) {
-            r.run_end = item_end(x);
-            for (run = i + 1; run < job->n && !x->part_len && !job->items[run].part_len &&
-                              job->items[run].at.stretch->file == x->at.stretch->file && job->items[run].at.off <= r.run_end + GAP_MAX;
-                 run++)
-                r.run_end = SK_MAX(r.run_end, item_end(&job->items[run]));
-        }
-        if (r.f != x->at.stretch->file) {
-            r.f = x->at.stretch->file;
-            r.n = 0;
-        }
-        x->rc = read_item(&r, x);
-        if (x->rc != SK_OK) {
-            job->rc = x->rc;
-            r.n = 0;
-        }
+        x->rc = io->buf ? read_item(&r, x) : no_buffer(&err);
+        if (x->rc == SK_OK) continue;
+        r.n = 0;
+        pthread_mutex_lock(&io->sp->mu);
+        job->rc = x->rc;
+        job->err = err;
+        pthread_mutex_unlock(&io->sp->mu);
     }
 }
 
@@ -368,40 +330,65 @@ static void give_back(struct sk_spill *sp, struct sk_spill_stretch *s) {
     sk_free(s);
 }
 
-static void do_job(struct io *io, struct sk_spill_job *job) {
-    struct sk_spill *sp = io->sp;
-    if (!io->buf) io->buf = sk_alloc_aligned(SK_TAG_STORE, SK_SPILL_PAGE, SK_SPILL_BUF);
-    if (!io->buf) {
-        job->rc = SK_ERR(&job->err, SK_ENOMEM, "spill: no memory for a buffer of %zu MiB", SK_SPILL_BUF >> 20);
-        for (uint32_t i = 0; i < job->n; i++) job->items[i].rc = job->rc;
-    } else if (job->what == SK_SPILL_WRITE) {
-        job->rc = do_write(io, job, &job->err);
-    } else {
-        do_read(io, job);
-    }
-    pthread_mutex_lock(&sp->mu);
+static size_t buf_bytes(const struct sk_spill_io *io) { return io->writes ? SK_SPILL_BUF : SK_SPILL_LOOK; }
+
+static void need_buffer(struct sk_spill_io *io) {
+    if (!io->buf) io->buf = sk_alloc_aligned(SK_TAG_STORE, SK_SPILL_PAGE, buf_bytes(io));
+}
+
+/* mu is held. */
+static void job_over(struct sk_spill *sp, struct sk_spill_job *job) {
     sk_list_push_back(&sp->done, &job->link);
     atomic_fetch_add_explicit(&sp->n_done, 1, memory_order_release);
+}
+
+/* The next run of the first job; mu is held, but not while it is read. */
+static void turn_read(struct sk_spill_io *io, struct sk_spill_job *job) {
+    struct sk_spill *sp = io->sp;
+    uint64_t end;
+    uint32_t from = job->n_begun, to = run_of(job, from, &end);
+    job->n_begun = to;
+    if (to == job->n) sk_list_del(&job->link);
+    if (!sk_list_empty(&sp->reads)) pthread_cond_signal(&sp->more_reads);
+    pthread_mutex_unlock(&sp->mu);
+    need_buffer(io);
+    read_run(io, job, from, to, end);
+    pthread_mutex_lock(&sp->mu);
+    job->n_over += to - from;
+    bool over = job->n_over == job->n;
+    if (over) job_over(sp, job);
+    pthread_mutex_unlock(&sp->mu);
+    if (over && sp->wake) sp->wake(sp->wake_arg);
+}
+
+static void turn_write(struct sk_spill_io *io, struct sk_spill_job *job) {
+    struct sk_spill *sp = io->sp;
+    sk_list_del(&job->link);
+    pthread_mutex_unlock(&sp->mu);
+    need_buffer(io);
+    job->rc = io->buf ? do_write(io, job, &job->err) : no_buffer(&job->err);
+    pthread_mutex_lock(&sp->mu);
+    job_over(sp, job);
     pthread_mutex_unlock(&sp->mu);
     if (sp->wake) sp->wake(sp->wake_arg);
 }
 
 /* What is there to do, once; mu is held. False: nothing. */
-static bool turn(struct io *io) {
+static bool turn(struct sk_spill_io *io) {
     struct sk_spill *sp = io->sp;
     struct sk_list *it;
-    if ((it = sk_list_first(&sp->dead))) { /* first: who waits for room on the disk gets it */
+    if ((it = sk_list_first(&sp->reads))) {
+        turn_read(io, sk_container_of(it, struct sk_spill_job, link));
+    } else if (io->writes && (it = sk_list_first(&sp->dead))) { /* before writes: who waits for room on the disk gets it */
         sk_list_del(it);
         pthread_mutex_unlock(&sp->mu);
         give_back(sp, sk_container_of(it, struct sk_spill_stretch, link));
-    } else if ((it = sk_list_first(&sp->holes))) {
+    } else if (io->writes && (it = sk_list_first(&sp->holes))) {
         sk_list_del(it);
         pthread_mutex_unlock(&sp->mu);
         make_holes(sp, sk_container_of(it, struct sk_spill_holes, link));
-    } else if ((it = sk_list_first(&sp->reads)) || (it = sk_list_first(&sp->writes))) {
-        sk_list_del(it);
-        pthread_mutex_unlock(&sp->mu);
-        do_job(io, sk_container_of(it, struct sk_spill_job, link));
+    } else if (io->writes && (it = sk_list_first(&sp->writes))) {
+        turn_write(io, sk_container_of(it, struct sk_spill_job, link));
     } else {
         return false;
     }
@@ -411,7 +398,7 @@ static bool turn(struct io *io) {
 
 bool sk_spill_turn(void *arg) {
     struct sk_spill *sp = arg;
-    struct io io = {.sp = sp};
+    struct sk_spill_io io = {.sp = sp, .writes = true};
     pthread_mutex_lock(&sp->mu);
     bool any = turn(&io);
     pthread_mutex_unlock(&sp->mu);
@@ -420,23 +407,24 @@ bool sk_spill_turn(void *arg) {
 }
 
 void *sk_spill_thread(void *arg) {
-    struct sk_spill *sp = arg;
-    struct io io = {.sp = sp};
+    struct sk_spill_io *io = arg;
+    struct sk_spill *sp = io->sp;
+    pthread_cond_t *more = io->writes ? &sp->more : &sp->more_reads;
     pthread_mutex_lock(&sp->mu);
     while (!sp->stop) {
-        if (turn(&io)) continue;
-        if (io.buf) {
+        if (turn(io)) continue;
+        if (io->buf) {
             int64_t until = sk_now_ns() + 1000000000;
             struct timespec ts = {until / 1000000000, until % 1000000000};
-            if (pthread_cond_timedwait(&sp->more, &sp->mu, &ts) == ETIMEDOUT) {
-                sk_free(io.buf);
-                io.buf = NULL;
+            if (pthread_cond_timedwait(more, &sp->mu, &ts) == ETIMEDOUT) {
+                sk_free(io->buf);
+                io->buf = NULL;
             }
         } else {
-            pthread_cond_wait(&sp->more, &sp->mu);
+            pthread_cond_wait(more, &sp->mu);
         }
     }
     pthread_mutex_unlock(&sp->mu);
-    sk_free(io.buf);
+    sk_free(io->buf);
     return NULL;
 }

@@ -129,8 +129,9 @@ enum { SK_SPILL_WRITE = 1, SK_SPILL_READ };
 struct sk_spill_job { /* from sk_spill_job; the caller fills items[0..n) */
     struct sk_list link;
     uint32_t what, n;
-    uint64_t tried; /* spill.c: directories that refused it */
-    sk_rc rc;       /* written: all or nothing */
+    uint32_t n_begun, n_over; /* spill_io.c: read, of the items in order of place */
+    uint64_t tried;           /* spill.c: directories that refused it */
+    sk_rc rc;                 /* written: all or nothing */
     struct sk_err err;
     struct sk_spill_item items[];
 };
@@ -147,7 +148,7 @@ struct sk_spill_stats {
     uint64_t quota_bytes;
     uint64_t disk_bytes;                                   /* held now, with the overflow */
     uint64_t n_written, written_bytes, n_read, read_bytes; /* objects and parts of objects, since the start */
-    uint64_t io_read_bytes;                                /* that files were asked for: with heads, sums and gaps */
+    uint64_t io_read_bytes;                                /* that files were asked for: with sums, and gaps between objects */
     uint64_t n_failed;                                     /* jobs */
     uint64_t n_files;                                      /* open now */
 };
@@ -155,7 +156,7 @@ struct sk_spill_stats {
 sk_rc sk_spill_create(struct sk_spill **out, const struct sk_spill_conf *conf, struct sk_err *err) SK_MUST_USE;
 void sk_spill_destroy(struct sk_spill *sp);                /* waits for the I/O that is under way; jobs that wait are dropped */
 struct sk_spill_job *sk_spill_job(uint32_t n) SK_MUST_USE; /* NULL: no memory; freed by sk_free */
-/* Bytes of disk that a job of these lengths takes are those plus 64 each (and 4 for each 64 KiB of one that has more than that), rounded up to 4 KiB together. SK_ENOSPC: over the quota; SK_ENOMEM,
+/* Bytes of disk that a job of these lengths takes are those plus 4 for each 4 KiB of one, rounded up to 64 each and to 4 KiB together. SK_ENOSPC: over the quota; SK_ENOMEM,
  * SK_EIO (no thread): the job is still the caller's, nothing changed. */
 sk_rc sk_spill_write(struct sk_spill *sp, struct sk_spill_job *job, struct sk_err *err) SK_MUST_USE;
 sk_rc sk_spill_read(struct sk_spill *sp, struct sk_spill_job *job, struct sk_err *err) SK_MUST_USE;

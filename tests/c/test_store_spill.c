@@ -305,6 +305,59 @@ TEST(spill_directories_in_turn) {
     for (uint32_t i = 0; i < 12; i++) free(t[i].bytes);
 }
 
+/* Parts of objects, several jobs at once, whose items several threads share: each part is what was written there, and of a changed byte know those that have it. */
+TEST(spill_parts) {
+    enum { OBJECTS = 12, PARTS = 200, JOBS = 4 };
+    struct sk_spill *sp = make(test_dir(), 0);
+    struct sk_err err;
+    struct thing t[OBJECTS];
+    uint64_t changed = 0; /* of object 3 */
+    for (uint32_t i = 0; i < OBJECTS; i++) t[i] = thing(70 + i, 1 + test_below(i % 3 == 0 ? 2000000 : 30000));
+    write_now(sp, t, OBJECTS);
+    for (uint32_t round = 0; round < 2; round++) {
+        for (uint32_t k = 0; k < JOBS; k++) {
+            struct sk_spill_job *j = sk_spill_job(PARTS);
+            for (uint32_t i = 0; i < PARTS; i++) {
+                struct thing *x = &t[test_below(OBJECTS)];
+                uint64_t at = test_below(x->len), n = 1 + test_below(SK_MIN(x->len - at, i % 20 == 0 ? 1500000u : 40000u));
+                j->items[i] = (struct sk_spill_item){
+                    .id = x->id, .len = x->len, .at = x->at, .user = x, .part_at = at, .part_len = n, .bytes = malloc(n)};
+            }
+            CHECK_OK_ERR(sk_spill_read(sp, j, &err), &err);
+        }
+        for (uint32_t k = 0; k < JOBS; k++) {
+            struct sk_spill_job *j = next(sp);
+            for (uint32_t i = 0; i < PARTS; i++) {
+                struct sk_spill_item *x = &j->items[i];
+                struct thing *of = x->user;
+                uint64_t first = x->part_at / SK_SPILL_CHUNK, last = (x->part_at + x->part_len - 1) / SK_SPILL_CHUNK;
+                bool bad = round && of == &t[3] && first <= changed / SK_SPILL_CHUNK && changed / SK_SPILL_CHUNK <= last;
+                CHECK_MSG(x->rc == (bad ? SK_ECORRUPT : SK_OK), "part %llu + %llu of %llu: %s", (unsigned long long)x->part_at,
+                          (unsigned long long)x->part_len, (unsigned long long)of->len, j->err.msg);
+                if (!bad) CHECK_MEM_EQ(x->bytes, of->bytes + x->part_at, x->part_len);
+                free(x->bytes);
+            }
+            sk_free(j);
+        }
+        if (round) break;
+        changed = test_below(t[3].len);
+        int fd = sp->places[0].cur->fd;
+        uint8_t byte;
+        off_t where = (off_t)(t[3].at.off + sk_spill_chunk_at(changed / SK_SPILL_CHUNK) + SK_SPILL_SUM + changed % SK_SPILL_CHUNK);
+        CHECK_EQ(fcntl(fd, F_SETFL, 0), 0); /* not O_DIRECT: any byte */
+        CHECK_EQ(pread(fd, &byte, 1, where), 1);
+        CHECK_EQ(byte, t[3].bytes[changed]);
+        byte ^= 1;
+        CHECK_EQ(pwrite(fd, &byte, 1, where), 1);
+    }
+    for (uint32_t i = 0; i < OBJECTS; i++) {
+        sk_spill_drop(sp, &t[i].at, t[i].len);
+        free(t[i].bytes);
+    }
+    CHECK_EQ(disk_of(sp), 0);
+    sk_spill_destroy(sp);
+}
+
 TEST(spill_quota) {
     struct sk_spill *sp = make(test_dir(), 3 << 20);
     struct thing t[3] = {thing(1, 1000000), thing(2, 1000000), thing(3, 1500000)};
@@ -335,7 +388,7 @@ TEST(spill_sees_damage) {
     struct {
         uint32_t i;
         uint64_t at;
-    } hit[] = {{1, 4}, {2, SK_SPILL_HEAD + 12345}, {4, SK_SPILL_HEAD + 30003}};
+    } hit[] = {{1, 3}, {2, 12345}, {4, 30003}};
     for (size_t k = 0; k < SK_COUNT(hit); k++) {
         off_t at = (off_t)(t[hit[k].i].at.off + hit[k].at);
         CHECK_EQ(pread(fd, bad, 1, at), 1);
