@@ -111,7 +111,8 @@ static bool flush_job(struct sk_local *l, struct sk_stored *const *who, uint32_t
 uint64_t sk_space_choose(struct sk_local *l, uint64_t need, uint64_t most, int64_t now) {
     SK_VEC(struct sk_evict_cand) c = {0};
     SK_VEC(struct sk_stored *) who = {0};
-    bool disk = l->space.disk_rc == SK_OK || now >= l->space.disk_retry_ns; /* a refusal sets that to a later time */
+    int64_t retry_ns = l->space.disk_retry_ns; /* a refusal sets that to a later time */
+    bool disk = l->space.disk_rc == SK_OK || now >= retry_ns;
     uint64_t sum = 0, found = 0;
     sk_space_mark_all(l);
     SK_LIST_EACH (it, &l->space.lru) {
@@ -155,8 +156,8 @@ uint64_t sk_space_choose(struct sk_local *l, uint64_t need, uint64_t most, int64
     sk_free(how);
     sk_vec_free(&c);
     sk_vec_free(&who);
-    if (found < need && disk && l->space.disk_rc != SK_OK)
-        found += sk_space_choose(l, need - found, most, now); /* it refused: what has a copy, then */
+    if (found < need && disk && l->space.disk_retry_ns != retry_ns)
+        found += sk_space_choose(l, need - found, most, now); /* it refused now: what has a copy, then */
     return found;
 }
 

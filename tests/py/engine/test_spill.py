@@ -98,6 +98,23 @@ def test_a_task_whose_arguments_are_all_of_the_store(start, n):
     assert ray.get(total.remote(*refs), timeout=120) == n * (n - 1) // 2
 
 
+def test_after_a_refusal_of_the_disk_tasks_run(start):
+    """The disk is asked again after a while: also where there is nothing then that could go to it, as all that is in the store is arguments (the driver asked itself without end)."""
+    ray = start(_system_config={"spill_bytes": MIB})
+
+    @ray.remote
+    def total(*arrays):
+        return sum(int(a[0]) for a in arrays)
+
+    refs = []
+    with pytest.raises(skate.exceptions.OutOfDiskError):
+        while True:
+            refs.append(ray.put(np.full(1024, len(refs))))
+    until = time.monotonic() + 1.5
+    while time.monotonic() < until:
+        assert ray.get(total.remote(*refs), timeout=60) == len(refs) * (len(refs) - 1) // 2
+
+
 def test_actors(start):
     ray = start()
 
