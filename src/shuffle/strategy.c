@@ -1,21 +1,22 @@
 /* strategy.c - strategies by name, and what a way of wiring costs: the arithmetic of Exoshuffle (M + R objects of one value a map, M x R of one a partition, and
  * M / F packs where F are merged) with the figures of this store and of a disk. Pure.
  *
- * Measured on 2 cores, 10 million rows of 100 bytes through a store of 128 MiB (8 times less), 64 maps, 96 partitions: one value a map 143 s, eight 5.7 s. With one
- * all of a full store is held by the reduces at work, so what they read from disk finds no room: each part waits for the overflow. What merges cost is from 100 MB
- * through 32 MiB (bench/py/strategies.py): 64 maps' packs merged by fours took 3 ns a byte of a loaded CPU, and 134 MiB went to disk, not 85. */
+ * Its figures are fitted to bench/py/strategies.py on 2 quiet cores (2026-11-23: 128 and 384 MiB through 64, in 16, 64 and 256 maps, each strategy; what was not asked there is of
+ * that order only). With one value a map all of a full store is held by the reduces at work, so what they read from disk finds no room: each part waits for the overflow. */
 #include <string.h>
 
 #include "shuffle/shuffle.h"
 
-#define OBJECT_S 15e-6   /* a value: put, told of, given back */
+#define OBJECT_S 22e-6   /* a value: put, told of, given back */
 #define SLICE_S 3e-6     /* a part of a value as an argument */
-#define READ_S 50e-6     /* a part that is read from disk, beside its bytes */
+#define READ_S 10e-6     /* a part that is read from disk, in the driver, beside its bytes */
+#define READ_CPU_S 48e-6 /* the same, of the CPUs that reduces run on */
 #define DISK_S 1e-9      /* a byte to or from disk */
 #define CROWDED_S 150e-9 /* a byte that is read while reduces at work hold all of memory */
 #define COPY_S 0.1e-9    /* a byte that a task gets for nothing, as part of a whole value */
-#define MERGE_S 2e-9     /* a byte that is merged, of a CPU: read, and written once more */
-#define AGAIN 0.6        /* of the bytes on disk: those that went there before they were merged, and come back for it */
+#define MERGE_S 0.6e-9   /* a byte that is merged, of a CPU: read, and written once more */
+#define AGAIN 0.2        /* of the bytes on disk: those that went there before they were merged, and come back for it; */
+#define AGAIN_WORK 0.2   /* and as many more where merges at work, and what comes of them, are all of memory */
 #define TASK_S 150e-6    /* a task */
 #define GATHERED 4u      /* a share of memory: packs that wait to be merged */
 
@@ -35,21 +36,30 @@ uint32_t sk_shuffle_fan_in(const struct sk_shuffle_sizes *z, uint32_t ranges, ui
     return n < 2 ? 0 : (uint32_t)SK_MIN(n, SK_SHUFFLE_MERGE_MAX);
 }
 
+/* Of the bytes on disk, those that went there before they were merged. */
+static double again(const struct sk_shuffle_sizes *z, struct sk_shuffle_way way) {
+    double merge = (double)way.merge * (double)z->map_bytes / (z->runs ? 1 : (double)SK_MAX(way.values, 1u));
+    double at_work = 2 * (double)SK_MAX(z->slots, 1u) * merge / (double)SK_MAX(z->memory_bytes, 1);
+    return AGAIN + AGAIN_WORK * SK_MIN(at_work, 1);
+}
+
 double sk_shuffle_cost(const struct sk_shuffle_sizes *z, struct sk_shuffle_way way) {
     double bytes = (double)z->bytes, memory = (double)SK_MAX(z->memory_bytes, 1), v = (double)SK_MAX(way.values, 1u);
     double maps = SK_MAX(bytes / (double)SK_MAX(z->map_bytes, 1), 1), reduces = SK_MAX(bytes / (double)SK_MAX(z->reduce_bytes, 1), 1);
-    double sources = maps, sec = maps * v * OBJECT_S;
+    double sources = maps, slots = (double)SK_MAX(z->slots, 1u), disk = z->spills && bytes > memory ? bytes - memory : 0;
+    if (z->runs && way.merge > 1) v = 1; /* runs are merged whole */
+    double sec = maps * v * OBJECT_S;
     if (way.merge > 1) {
-        double merges = SK_MAX(maps / way.merge, 1) * (z->runs ? 1 : v);
+        double merges = SK_MAX(maps / way.merge, 1) * v;
         sources = SK_MAX(maps / way.merge, 1);
-        v = (z->runs ? 1 : v) * (double)SK_MAX(way.merged, 1u);
-        sec += merges * TASK_S + sources * v * OBJECT_S + bytes * MERGE_S / (double)SK_MAX(z->slots, 1u);
+        v *= (double)SK_MAX(way.merged, 1u);
+        sec += merges * TASK_S + sources * v * OBJECT_S + bytes * MERGE_S / slots + again(z, way) * disk * 2 * DISK_S;
     }
-    double disk = z->spills && bytes > memory ? bytes - memory : 0, slices = sources * SK_MAX(reduces, v);
-    if (way.merge > 1) sec += AGAIN * disk * 2 * DISK_S;
-    double held = SK_MIN(2 / v, 1);                    /* of memory: values that reduces at work have parts of, at the border of two */
+    double slices = sources * SK_MAX(reduces, v);
+    double held =
+        SK_MIN((z->runs ? 2 : 1) / v, 1); /* of memory: values that reduces at work have parts of; keys are not cut where partitions end */
     double crowd = SK_MIN(SK_MAX(2 * held - 1, 0), 1); /* up to half of it there is room for what they read */
     sec += slices * SLICE_S + disk * (2 * DISK_S + crowd * CROWDED_S);
-    if (disk > 0) sec += slices * disk / bytes * READ_S / (double)SK_MAX(z->slots, 1u);
+    if (disk > 0) sec += slices * disk / bytes * (READ_S + READ_CPU_S / slots);
     return z->parts ? sec : sec + bytes * SK_MAX(reduces / v - 1, 0) * COPY_S;
 }

@@ -67,6 +67,30 @@ TEST(auto_merges_where_reduces_would_read_many_small_parts) {
     CHECK_GT(way("auto", z).merge, 10);
 }
 
+/* As measured on two cores (the heads of bench/py/strategies.py's cells; docs/design/exchange.md). */
+TEST(auto_takes_what_was_fastest_when_it_was_measured) {
+    static const struct {
+        uint32_t mb, maps;
+        bool merges;
+    } CELLS[] = {{128, 16, false}, {384, 16, false}, {128, 64, false}, {384, 64, false}, {128, 256, true}, {384, 256, true}};
+    for (unsigned i = 0; i < SK_COUNT(CELLS); i++)
+        for (int runs = 0; runs < 2; runs++) {
+            uint64_t bytes = CELLS[i].mb * MB;
+            struct sk_shuffle_sizes z = {.memory_bytes = 57 * MB,
+                                         .spills = true,
+                                         .parts = true,
+                                         .runs = runs,
+                                         .slots = 2,
+                                         .bytes = bytes,
+                                         .map_bytes = bytes / CELLS[i].maps,
+                                         .reduce_bytes = 4 * MB};
+            struct sk_shuffle_way w = way("auto", z);
+            CHECK_MSG((w.merge > 1) == CELLS[i].merges, "%u MiB in %u maps, runs %d: %u/%u/%u", CELLS[i].mb, CELLS[i].maps, runs, w.values,
+                      w.merge, w.merged);
+            CHECK(w.merge > 1 || w.values >= 4);
+        }
+}
+
 TEST(auto_is_never_dearer_than_another_one) {
     for (uint64_t mb = 1; mb < 10000000; mb *= 3)
         for (int k = 0; k < 8; k++)
