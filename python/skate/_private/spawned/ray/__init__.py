@@ -6,4 +6,4 @@ from skate._private.as_ray import install
 
 del sys.modules["ray"]  # this module
 install()
-import ray  # noqa: E402, F401  importlib takes what is in sys.modules then
+import ray  # noqa: E402, F401  # pyright: ignore[reportMissingImports]  importlib takes what is in sys.modules then
