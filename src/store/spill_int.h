@@ -32,8 +32,9 @@ static inline uint64_t sk_spill_n_chunks(uint64_t len) { return len ? (len + SK_
 /* Where chunk i begins, behind at.off. */
 static inline uint64_t sk_spill_chunk_at(uint64_t i) { return i * (SK_SPILL_SUM + SK_SPILL_CHUNK); }
 static inline uint64_t sk_spill_on_disk(uint64_t len) { return SK_ALIGN(len + sk_spill_n_chunks(len) * SK_SPILL_SUM, SK_SPILL_ALIGN); }
+static inline uint64_t sk_spill_first_chunk(const struct sk_spill_item *x) { return x->part_len ? x->part_at / SK_SPILL_CHUNK : 0; }
 static inline uint64_t sk_spill_begins(const struct sk_spill_item *x) { /* what is read of x, in the file */
-    return x->at.off + sk_spill_chunk_at(x->part_len ? x->part_at / SK_SPILL_CHUNK : 0);
+    return x->at.off + sk_spill_chunk_at(sk_spill_first_chunk(x));
 }
 uint32_t sk_spill_sum(uint64_t id, uint64_t len, uint64_t chunk); /* what the checksum of a chunk begins with */
 

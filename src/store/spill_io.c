@@ -224,7 +224,6 @@ static sk_rc copy_out(struct in *r, uint64_t off, void *to, uint64_t n) {
     return SK_OK;
 }
 
-static uint64_t item_first(const struct sk_spill_item *x) { return x->part_len ? x->part_at / SK_SPILL_CHUNK : 0; }
 static uint64_t item_last(const struct sk_spill_item *x) { /* chunk */
     return x->part_len ? (x->part_at + x->part_len - 1) / SK_SPILL_CHUNK : sk_spill_n_chunks(x->len) - 1;
 }
@@ -253,7 +252,7 @@ static sk_rc read_chunk(struct in *r, const struct sk_spill_item *x, uint64_t i,
 }
 
 static sk_rc read_item(struct in *r, const struct sk_spill_item *x) {
-    for (uint64_t i = item_first(x); i <= item_last(x); i++) {
+    for (uint64_t i = sk_spill_first_chunk(x); i <= item_last(x); i++) {
         uint32_t sum, crc;
         SK_TRY(copy_out(r, x->at.off + sk_spill_chunk_at(i), &sum, sizeof sum));
         SK_TRY(read_chunk(r, x, i, &crc));
@@ -330,10 +329,8 @@ static void give_back(struct sk_spill *sp, struct sk_spill_stretch *s) {
     sk_free(s);
 }
 
-static size_t buf_bytes(const struct sk_spill_io *io) { return io->writes ? SK_SPILL_BUF : SK_SPILL_LOOK; }
-
 static void need_buffer(struct sk_spill_io *io) {
-    if (!io->buf) io->buf = sk_alloc_aligned(SK_TAG_STORE, SK_SPILL_PAGE, buf_bytes(io));
+    if (!io->buf) io->buf = sk_alloc_aligned(SK_TAG_STORE, SK_SPILL_PAGE, io->writes ? SK_SPILL_BUF : SK_SPILL_LOOK);
 }
 
 /* mu is held. */
