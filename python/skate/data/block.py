@@ -199,7 +199,11 @@ class BlockAccessor:
         Args:
             indices: Numbers of rows, from 0.
         """
-        return self._block.take(indices).reset_index(drop=True) if self._is_pandas() else self.to_arrow().take(indices)
+        if self._is_pandas():
+            return self._block.take(indices).reset_index(drop=True)
+        import pyarrow as pa
+
+        return self.to_arrow().take(pa.array(indices, pa.int64()))  # typed: no index at all would be of the null type
 
     def select(self, columns: list[str]) -> Any:
         """Some columns, as a block of the same kind (a Table, if it is a dict). ValueError for names that are none.

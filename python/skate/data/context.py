@@ -668,6 +668,7 @@ class DataContext:
             value = _SETTINGS[name][1](name, value)
         elif name in _DEPRECATED:
             self._deprecated(name, value)
+            return
         elif name in _KEPT:
             if value != _KEPT[name] and name not in _told:
                 _told.add(name)
@@ -679,10 +680,11 @@ class DataContext:
     def _deprecated(self, name: str, value: Any) -> None:
         other = _DEPRECATED[name]
         warnings.warn(f"`{name}` is deprecated! Configure `{other}` instead.", DeprecationWarning, stacklevel=3)
-        if other in ("target_max_block_size", "use_polars_sort"):
-            setattr(self, other, value)
-        elif other == "arrow_fixed_shape_tensor_format":
-            setattr(self, other, "v2" if value else "v1")
+        if other == "arrow_fixed_shape_tensor_format":
+            value = "v2" if value else "v1"
+        elif other == "shuffle_strategy":
+            value = ShuffleStrategy.SORT_SHUFFLE_PUSH_BASED if value else _default(other)
+        setattr(self, other, value)
 
     def _unknown(self, name: str) -> None:
         """A name that is no setting: AttributeError; where the program was written for Ray, which takes any, only if it looks like a setting."""
@@ -694,6 +696,11 @@ class DataContext:
         raise AttributeError(f"DataContext has no setting {name!r}{_hint(name)}. A value of your own goes to set_config({name!r}, ...)")
 
     def __getattr__(self, name: str) -> Any:
+        if name in _DEPRECATED:
+            v = getattr(self, _DEPRECATED[name])
+            if name == "use_push_based_shuffle":
+                return v == ShuffleStrategy.SORT_SHUFFLE_PUSH_BASED
+            return v == FixedShapeTensorFormat.V2 if name == "use_arrow_tensor_v2" else v
         try:
             v = _KEPT[name]
         except KeyError:
@@ -710,7 +717,7 @@ class DataContext:
         out += [
             f"{n}={v!r}"
             for n, v in self.__dict__.items()
-            if n not in _SETTINGS and n not in _DEPRECATED and n != "_kv_configs" and v != _KEPT.get(n)
+            if n not in _SETTINGS and n != "_kv_configs" and v != _KEPT.get(n)
         ]
         return f"DataContext({', '.join(out + [f'{k!r}: {v!r}' for k, v in self._kv_configs.items()])})"
 

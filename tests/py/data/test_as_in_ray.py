@@ -170,6 +170,7 @@ def test_accessors_keep_the_kind():
             (a.drop(["b"]), ["a"], 3),
             (a.rename_columns({"a": "c"}), ["c", "b"], 3),
             (a.slice(1, 3, copy=True), ["a", "b"], 2),
+            (a.slice(3, 3, copy=True), ["a", "b"], 0),
             (a.take([2]), ["a", "b"], 1),
             (a.zip(block), ["a", "b", "a_1", "b_1"], 3),
             (a.upsert_column("a", pa.array([4, 5, 6]) if isinstance(block, pa.Table) else [4, 5, 6]), ["a", "b"], 3),

@@ -105,6 +105,27 @@ def test_rays_settings_without_a_meaning_say_so_once(monkeypatch):
     assert said[0].filename == __file__ and ctx.eager_free is True and repr(ctx) == "DataContext(eager_free=True)"
 
 
+@pytest.mark.parametrize(
+    "name, value, other, means",
+    [
+        ("use_push_based_shuffle", True, "shuffle_strategy", "sort_shuffle_push_based"),
+        ("target_shuffle_max_block_size", 1 << 20, "target_max_block_size", 1 << 20),
+        ("write_file_retry_on_errors", ["busy"], "retried_io_errors", ["busy"]),
+        ("use_polars", True, "use_polars_sort", True),
+        ("use_arrow_tensor_v2", False, "arrow_fixed_shape_tensor_format", of.FixedShapeTensorFormat.V1),
+    ],
+)
+def test_a_deprecated_name_reads_and_sets_what_took_its_place(name, value, other, means):
+    context = DataContext()
+    before = getattr(context, name)
+    with pytest.warns(DeprecationWarning, match=other):
+        setattr(context, name, value)
+    assert getattr(context, name) == value and getattr(context, other) == means
+    with pytest.warns(DeprecationWarning):
+        setattr(context, name, before)
+    assert repr(context) == "DataContext()"
+
+
 def test_execution_options():
     o = ExecutionOptions()
     with pytest.raises(AttributeError, match="did you mean 'preserve_order'"):
