@@ -58,7 +58,11 @@ def _values(pd: Any, name: str, col: pa.Array, index: Any) -> Any:
     if _T.is_timestamp(t) or _T.is_duration(t):
         times = times_to_numpy(name, col)
         return times if _T.is_duration(t) or t.tz is None else pd.Series(times, index).dt.tz_localize("UTC").dt.tz_convert(_zone(t.tz))
-    if _T.is_dictionary(t) and col.dictionary.null_count == 0 and (_T.is_string(t.value_type) or _T.is_integer(t.value_type)):
+    if (
+        _T.is_dictionary(t)
+        and col.dictionary.null_count == 0
+        and (_T.is_string(t.value_type) or _T.is_large_string(t.value_type) or _T.is_integer(t.value_type))
+    ):
         d = col.dictionary.to_pylist()
         if len(set(d)) == len(d):
             codes = col.indices.fill_null(-1).to_numpy(zero_copy_only=False)
