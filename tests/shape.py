@@ -34,7 +34,7 @@ FLOORS = {  # of Python, the highest first: a module imports from its own floor 
     "programs": "skate.__main__ skate._worker_main skate._raylet skate.cluster_utils skate._private.cli skate._private.run",
     "names of data": """skate.data skate.data._public skate.data.dataset skate.data.split skate.data.keyed skate.data.grouped_data
         skate.data.random_access_dataset skate.data.streaming_split skate.data.loader* skate.data.ranks skate.data.convert skate.data.iterator skate.data.stats
-        skate.data.text_table skate.data.typed skate.data.exceptions skate.data.read.custom skate.data.read.others skate.data._internal* skate.data.datasource""",
+        skate.data.text_table skate.data.typed skate.data.preprocessor* skate.data.exceptions skate.data.read.custom skate.data.read.others skate.data._internal* skate.data.datasource""",
     "writes": "skate.data.write.api skate.data.write.job skate.data.write.resume skate.data.write.sink skate.data.write.fingerprint skate.data.datasource.lance_datasink",
     "run": "skate.data.run*",
     "plan": "skate.data.plan*",

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from skate.data import expressions as expressions
     from skate.data import extensions as extensions
     from skate.data import iterator as iterator
+    from skate.data import preprocessor as preprocessor
+    from skate.data import preprocessors as preprocessors
     from skate.data._public import *  # noqa: F403
     from skate.data.datatype import DataType, TypeCategory
 
@@ -50,6 +52,7 @@ __all__ = [
     "FileShuffleConfig",
     "MaterializedDataset",
     "NodeIdStr",
+    "Preprocessor",
     "RandomSeedConfig",
     "ReadTask",
     "RowBasedFileDatasink",

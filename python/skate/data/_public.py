@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         RowBasedFileDatasink,
     )
     from skate.data.loader import DataLoader  # noqa: F401
+    from skate.data.preprocessor import Preprocessor  # noqa: F401
     from skate.data.ranks import attach, serve_ranks  # noqa: F401
     from skate.data.read import (
         arrow,
@@ -110,6 +111,7 @@ else:
         "block": ("BlockAccessor",),
         "datasource": ("BlockBasedFileDatasink", "Datasink", "Datasource", "FileShuffleConfig", "ReadTask", "RowBasedFileDatasink"),
         "loader": ("DataLoader",),
+        "preprocessor": ("Preprocessor",),
         "ranks": ("attach", "serve_ranks"),
         "summary": ("DatasetSummary",),
         "read.arrow": ("read_feather",),

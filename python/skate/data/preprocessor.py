@@ -1,0 +1,374 @@
+"""Preprocessor: what is learned from one Dataset (fit) and done to this or another one (transform). skate.data.preprocessors has those that are ready; a class of one's own defines
+
+- `_transform_pandas(df)`, `_transform_numpy(dict of arrays)` or `_transform_arrow(table)`, each of which gives back a batch; of several `preferred_batch_format()` says which one runs;
+- `_fit(ds)`, which sets attributes with names that end with "_" (`self.stats_ = {...}`), or asks `self.stat_computation_plan` for aggregates, and returns self; or `_is_fittable = False`.
+"""
+
+from __future__ import annotations
+
+import abc
+import base64
+import enum
+import pickle
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import cloudpickle
+
+from skate import _lazy
+from skate.data.preprocessors.utils import StatComputationPlan
+from skate.data.preprocessors.version_support import UnknownPreprocessorError, class_of
+from skate.data.util.data_batch_conversion import BatchFormat
+
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset
+
+np = _lazy.module("numpy")
+pa = _lazy.module("pyarrow")
+
+_METHODS = {BatchFormat.PANDAS: "_transform_pandas", BatchFormat.ARROW: "_transform_arrow", BatchFormat.NUMPY: "_transform_numpy"}
+
+
+class PreprocessorNotFittedException(RuntimeError):
+    """transform() came before fit()."""
+
+
+class Preprocessor:
+    """Learns from a Dataset, and changes rows by what it has learned (see the head of the module)."""
+
+    class FitStatus(enum.StrEnum):
+        """Whether fit() has run. PARTIALLY_FITTED: for some of a Chain."""
+
+        NOT_FITTABLE = "NOT_FITTABLE"
+        NOT_FITTED = "NOT_FITTED"
+        PARTIALLY_FITTED = "PARTIALLY_FITTED"
+        FITTED = "FITTED"
+
+    _is_fittable = True
+    _fitted = False
+    stats_: Any = {}  # what was learned; each fit() makes a new one
+
+    def __init__(self) -> None:
+        self.stats_ = {}
+
+    @property
+    def stat_computation_plan(self) -> StatComputationPlan:
+        """The aggregates that fit() is to compute in its one pass over the Dataset; `_fit` adds to it."""
+        return self.__dict__.setdefault("_stat_computation_plan", StatComputationPlan())
+
+    def fit_status(self) -> Preprocessor.FitStatus:
+        """Whether it can be fitted, and was."""
+        if not self._is_fittable:
+            return Preprocessor.FitStatus.NOT_FITTABLE
+        learned = self._fitted or any(name.endswith("_") and bool(value) for name, value in vars(self).items())
+        return Preprocessor.FitStatus.FITTED if learned else Preprocessor.FitStatus.NOT_FITTED
+
+    def has_stats(self) -> bool:
+        """Whether something was learned."""
+        return bool(self.stats_)
+
+    def fit(self, ds: Dataset) -> Preprocessor:
+        """Learns from a Dataset, which runs here. What was learned before is forgotten, with a warning.
+
+        Args:
+            ds: The Dataset.
+
+        Returns:
+            This preprocessor.
+
+        Raises:
+            TypeError: It is no Dataset; a column holds values that the preprocessor cannot work with.
+            ValueError: The Dataset has no rows; a column has missing values where each has to be a category.
+            KeyError: A column is not there.
+        """
+        self._check_dataset(ds, "fit")
+        status = self.fit_status()
+        if status is Preprocessor.FitStatus.NOT_FITTABLE:
+            return self
+        if status is not Preprocessor.FitStatus.NOT_FITTED:
+            warnings.warn(f"{type(self).__name__} was fitted before: what it had learned is replaced", stacklevel=2)
+        self._forget()
+        fitted = self._fit(ds)._fit_execute(ds)
+        self._fitted = True
+        return fitted
+
+    def _forget(self) -> None:
+        self.stat_computation_plan.reset()
+        self.stats_, self._fitted = {}, False
+
+    def _fit(self, ds: Dataset) -> Preprocessor:
+        raise NotImplementedError(f"{type(self).__name__} defines no _fit(ds), and does not say _is_fittable = False")
+
+    def _fit_execute(self, dataset: Dataset) -> Preprocessor:
+        """Computes what `_fit` has asked for."""
+        self._take(self.stat_computation_plan.compute(dataset, f"fit of {type(self).__name__}"))
+        return self
+
+    def _take(self, found: dict[str, Any]) -> None:
+        """Keeps the results of the aggregates."""
+        self.stats_ = {**self.stats_, **found}
+
+    def fit_transform(
+        self,
+        ds: Dataset,
+        *,
+        transform_num_cpus: float | None = None,
+        transform_memory: float | None = None,
+        transform_batch_size: int | None = None,
+        transform_concurrency: int | None = None,
+    ) -> Dataset:
+        """fit(), then transform() of the same Dataset.
+
+        Args:
+            ds: The Dataset.
+            transform_num_cpus, transform_memory, transform_batch_size, transform_concurrency: The arguments of transform() without "transform_".
+        """
+        more = {"num_cpus": transform_num_cpus, "memory": transform_memory}
+        return self.fit(ds).transform(ds, batch_size=transform_batch_size, concurrency=transform_concurrency, **more)
+
+    def transform(
+        self,
+        ds: Dataset,
+        *,
+        batch_size: int | None = None,
+        num_cpus: float | None = None,
+        memory: float | None = None,
+        concurrency: int | None = None,
+    ) -> Dataset:
+        """The Dataset with its rows changed, one map_batches; nothing runs yet.
+
+        Args:
+            ds: The Dataset.
+            batch_size: Rows of a batch, at most; None: whole blocks.
+            num_cpus: CPUs of a task; None: 1.
+            memory: Bytes that a task reserves.
+            concurrency: Tasks at once, at most.
+
+        Raises:
+            PreprocessorNotFittedException: fit() was not called.
+            KeyError: A column is not there, as far as the columns are known before the Dataset runs.
+        """
+        self._check_dataset(ds, "transform")
+        self._check_fitted("transform")
+        return self._transform(ds, batch_size, num_cpus, memory, concurrency)
+
+    def transform_batch(self, data: Any) -> Any:
+        """One batch, changed, in this process. The built-in preprocessors give back the kind of batch that they get, those of one's own what their function gives.
+
+        Args:
+            data: A DataFrame, a pyarrow Table, a dict of arrays, or an array (a batch with the column "data"). It stays as it is.
+
+        Raises:
+            PreprocessorNotFittedException: fit() was not called.
+            ValueError: It is no batch.
+        """
+        self._check_fitted("transform_batch")
+        return self._transform_batch(data)
+
+    def _check_dataset(self, ds: Any, what: str) -> None:
+        if not isinstance(ds, _lazy.dataset.Dataset):
+            raise TypeError(
+                f"{type(self).__name__}.{what} takes a Dataset, not {type(ds).__name__}; from_pandas, from_arrow and from_numpy make one, transform_batch takes a batch"
+            )
+
+    def _check_fitted(self, what: str) -> None:
+        if self.fit_status() in (Preprocessor.FitStatus.NOT_FITTED, Preprocessor.FitStatus.PARTIALLY_FITTED):
+            raise PreprocessorNotFittedException(
+                f"{type(self).__name__}.{what}: it has not learned anything yet; call fit(ds) first, or fit_transform(ds)"
+            )
+
+    def _determine_transform_to_use(self) -> BatchFormat:
+        """The format of the batches that it works on."""
+        own = [f for f, name in _METHODS.items() if getattr(type(self), name) is not getattr(Preprocessor, name)]
+        if not own:
+            raise NotImplementedError(
+                f"{type(self).__name__} defines none of {', '.join(_METHODS.values())}: one of them has to say what it does to a batch"
+            )
+        return own[0] if len(own) == 1 else self.preferred_batch_format()
+
+    @classmethod
+    def preferred_batch_format(cls) -> BatchFormat:
+        """The format of batches of a class that has functions for several."""
+        return BatchFormat.PANDAS
+
+    def _get_transform_config(self) -> dict[str, Any]:
+        """Arguments of map_batches; a class of one's own may give some."""
+        return {}
+
+    def _transform(self, ds: Any, batch_size: Any, num_cpus: Any = None, memory: Any = None, concurrency: Any = None) -> Any:
+        fmt = BatchFormat(self._determine_transform_to_use())
+        given = {"num_cpus": num_cpus, "memory": memory, "batch_size": batch_size, "concurrency": concurrency}
+        options = {**self._get_transform_config(), **{k: v for k, v in given.items() if v is not None}}
+        name = "pyarrow" if fmt is BatchFormat.ARROW else fmt.value
+        return ds.map_batches(getattr(self, _METHODS[fmt]), batch_format=name, zero_copy_batch=True, **options)
+
+    def _transform_batch(self, data: Any) -> Any:
+        table = as_table(data, f"{type(self).__name__}.transform_batch")
+        fmt = BatchFormat(self._determine_transform_to_use())
+        if fmt is BatchFormat.NUMPY and isinstance(data, np.ndarray):
+            return self._transform_numpy(data)
+        if fmt is BatchFormat.ARROW:
+            return self._transform_arrow(table)
+        if fmt is BatchFormat.PANDAS:
+            return self._transform_pandas(data.copy(deep=False) if is_frame(data) else _lazy.frames.table_to_pandas(table))
+        return self._transform_numpy(dict(data) if isinstance(data, Mapping) else _lazy.batch.to_batch(one_batch(table), "numpy"))
+
+    def _transform_pandas(self, df: Any) -> Any:
+        raise NotImplementedError
+
+    def _transform_numpy(self, np_data: Any) -> Any:
+        raise NotImplementedError
+
+    def _transform_arrow(self, table: Any) -> Any:
+        raise NotImplementedError
+
+    def get_input_columns(self) -> list[str]:
+        """The columns that it reads; none where it does not say."""
+        return getattr(self, "_columns", getattr(self, "columns", []))
+
+    def get_output_columns(self) -> list[str]:
+        """The columns that it makes; none where it does not say."""
+        return getattr(self, "_output_columns", getattr(self, "output_columns", []))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k != "_stat_computation_plan"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    def serialize(self) -> str | bytes:
+        """As text, which deserialize() reads: pickled, so the class has to be there to be imported."""
+        return base64.b64encode(pickle.dumps(self)).decode("ascii")
+
+    @staticmethod
+    def deserialize(serialized: str | bytes) -> Any:
+        """What serialize() gave, as an object. It may run code, as unpickling does: read only what you trust.
+
+        Args:
+            serialized: The text.
+        """
+        return pickle.loads(base64.b64decode(serialized))
+
+
+def is_frame(data: Any) -> bool:
+    """Whether it is a DataFrame (pandas is not imported to find out)."""
+    return type(data).__module__.split(".")[0] == "pandas" and hasattr(data, "columns")
+
+
+def as_table(data: Any, who: str) -> Any:
+    """A batch as a pyarrow Table; ValueError for what is none."""
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, np.ndarray):
+        data = {"data": data}
+    if not isinstance(data, Mapping | pa.RecordBatch) and not is_frame(data) and not hasattr(data, "__arrow_c_stream__"):
+        raise ValueError(f"{who} takes a DataFrame, a pyarrow Table, a dict of arrays or an array, not {type(data).__name__}")
+    batches = _lazy.batch.from_batch(data, who)
+    return pa.Table.from_batches(batches) if batches else pa.table({})
+
+
+def one_batch(table: Any) -> Any:
+    """A Table as one RecordBatch."""
+    batches = table.to_batches()
+    return (
+        batches[0] if len(batches) == 1 else _lazy.unify.merge(batches) if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
+    )
+
+
+class SerializablePreprocessorBase(Preprocessor, abc.ABC):
+    """A Preprocessor that is kept as its fields and what it has learned, under a name of its own, so that its class may change or move. @SerializablePreprocessor(version=, identifier=) of
+    skate.data.preprocessors.version_support gives the name; a class defines `_get_serializable_fields()` and `_set_serializable_fields(fields, version)`."""
+
+    MAGIC_CLOUDPICKLE: ClassVar[bytes] = b"CPKL:"
+    SERIALIZER_FORMAT_VERSION: ClassVar[int] = 1
+    _version: ClassVar[int]
+    _identifier: ClassVar[str]
+
+    @abc.abstractmethod
+    def _get_serializable_fields(self) -> dict[str, Any]:
+        """What the constructor was given, by name."""
+
+    @abc.abstractmethod
+    def _set_serializable_fields(self, fields: dict[str, Any], version: int) -> None:
+        """Makes a new object (without its constructor) what it was.
+
+        Args:
+            fields: As they were given.
+            version: Of the class that gave them.
+        """
+
+    def _get_stats(self) -> Any:
+        return self.stats_
+
+    def _set_stats(self, stats: Any) -> None:
+        self.stats_ = stats
+
+    @classmethod
+    def get_preprocessor_class_id(cls) -> str:
+        """The name in serialized data."""
+        return cls._identifier
+
+    @classmethod
+    def set_preprocessor_class_id(cls, identifier: str) -> None:
+        """Gives the name."""
+        cls._identifier = identifier
+
+    @classmethod
+    def get_version(cls) -> int:
+        """The version in serialized data."""
+        return cls._version
+
+    @classmethod
+    def set_version(cls, version: int) -> None:
+        """Gives the version."""
+        cls._version = version
+
+    def serialize(self) -> bytes:
+        """As bytes, which deserialize() reads, here and in Ray: b"CPKL:" and a cloudpickled dict of plain values."""
+        if not hasattr(self, "_identifier"):
+            raise TypeError(
+                f"{type(self).__name__} has no name to be serialized under; decorate the class with @SerializablePreprocessor(version=1, identifier='...')"
+            )
+        data = {
+            "type": self.get_preprocessor_class_id(),
+            "version": self.get_version(),
+            "fields": self._get_serializable_fields(),
+            "stats": self._get_stats(),
+            "serializer_format_version": self.SERIALIZER_FORMAT_VERSION,
+        }
+        return self.MAGIC_CLOUDPICKLE + cloudpickle.dumps(data)
+
+    @staticmethod
+    def deserialize(serialized: str | bytes) -> Any:
+        """What serialize() gave, as an object of the class that it was. It may run code, as unpickling does: read only what you trust.
+
+        Args:
+            serialized: The bytes; or text of Preprocessor.serialize().
+
+        Raises:
+            UnknownPreprocessorError: No class has the name; import the module that defines it first.
+            ValueError: It is damaged, or something else.
+        """
+        magic = SerializablePreprocessorBase.MAGIC_CLOUDPICKLE
+        try:
+            if isinstance(serialized, str):
+                return Preprocessor.deserialize(serialized)
+            if not serialized.startswith(magic):
+                raise ValueError(f"it does not begin with {magic!r}")
+            data = cloudpickle.loads(serialized[len(magic) :])
+            cls = class_of(data["type"])
+            if data["serializer_format_version"] != cls.SERIALIZER_FORMAT_VERSION:
+                raise ValueError(
+                    f"its layout is of version {data['serializer_format_version']}, and {cls.SERIALIZER_FORMAT_VERSION} is known"
+                )
+            made = cls.__new__(cls)
+            made._set_serializable_fields(fields=data["fields"], version=data["version"])
+            made._set_stats(stats=data["stats"])
+            return made
+        except UnknownPreprocessorError:
+            raise
+        except Exception as e:
+            raise ValueError(
+                f"these bytes are no serialized preprocessor ({type(e).__name__}: {e}); they begin with {serialized[:20]!r}"
+            ) from e

@@ -1,0 +1,116 @@
+"""Concatenator: columns of numbers as one column of vectors."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skate import _lazy
+from skate.data.preprocessors.base import Builtin, column, is_number, lists_of, vectors, with_columns
+from skate.data.preprocessors.version_support import OURS, SerializablePreprocessor
+from skate.data.tensor_types import is_fixed
+from skate.data.values.unify import MissingColumn, columns_are
+
+
+@SerializablePreprocessor(version=1, identifier=OURS + "concatenator")
+class Concatenator(Builtin):
+    """The values of columns side by side, in the order of `columns`, as one column of vectors behind the others; the columns go.
+
+    Args:
+        columns: Names of columns.
+        output_column_name: The name of the result.
+        dtype: NumPy's, of the result; None: one that holds all of them, as np.result_type says.
+        raise_if_missing: A column that is not there is an error; False: a warning, and the others are put together.
+        flatten: What is in lists and arrays is part of the vector; False: each is one entry of a row of Python objects.
+
+    Raises:
+        MissingColumn (a KeyError and a ValueError): One is not there, with raise_if_missing; or none of them is.
+        ValueError: A value cannot be one of dtype.
+
+    Example:
+        >>> import skate
+        >>> from skate.data.preprocessors import Concatenator
+        >>> ds = skate.data.from_items([{"a": 1, "b": 0.5, "y": 7}])
+        >>> Concatenator(["a", "b"]).transform(ds).take_all()
+        [{'y': 7, 'concat_out': array([1. , 0.5])}]
+    """
+
+    columns: list[str]
+    output_column_name: str
+    dtype: Any
+    raise_if_missing: bool
+    flatten: bool
+    _is_fittable = False
+
+    def __init__(
+        self,
+        columns: list[str],
+        output_column_name: str = "concat_out",
+        dtype: Any = None,
+        raise_if_missing: bool = False,
+        flatten: bool = False,
+    ):
+        super().__init__()
+        self._keep(columns=columns, output_column_name=output_column_name, dtype=dtype, raise_if_missing=raise_if_missing, flatten=flatten)
+
+    def get_output_columns(self) -> list[str]:
+        return [self.output_column_name]
+
+    def _changes(self) -> set[str]:
+        return {*self.columns, self.output_column_name}
+
+    def _needs(self) -> list[str]:
+        return []  # a worker says what is missing, or warns
+
+    def _transform_arrow(self, table: Any) -> Any:
+        missing = [n for n in self.columns if n not in table.column_names]
+        there = [n for n in self.columns if n in table.column_names]
+        if missing:
+            text = f"Concatenator: there is no column {', '.join(map(repr, missing))}; {columns_are(missing[0], table.column_names)}"
+            if self.raise_if_missing or not there:
+                raise MissingColumn(text)
+            logging.getLogger("ray.data").warning("%s", text)
+        cols = [column(table, name, self) for name in there]
+        return with_columns(table.drop_columns(list(dict.fromkeys(there))), {self.output_column_name: self._together(cols)})
+
+    def _together(self, cols: list[Any]) -> Any:
+        parts = [_matrix(c, self.flatten) for c in cols]
+        if all(p is not None for p in parts):
+            return vectors(np.concatenate(parts, axis=1, dtype=self.dtype, casting="unsafe"))
+        values = [np.asarray(c.to_numpy(zero_copy_only=False)) if is_number(c.type) else _objects(c) for c in cols]
+        rows = zip(*values, strict=True)
+        if self.flatten:  # of several lengths
+            return _lazy.to_arrow.from_objects(
+                [np.concatenate([np.atleast_1d(np.asarray(v, self.dtype)) for v in row]) for row in rows], None
+            )
+        if self.dtype is None:
+            return _lazy.to_arrow.from_objects([list(row) for row in rows], None)
+        return vectors(np.array([list(row) for row in rows], self.dtype).reshape(len(cols[0]), len(cols)))
+
+
+def _matrix(col: Any, flatten: bool) -> Any:
+    """A column as an array of the shape (rows, values of each); None where rows have several lengths, or values are no numbers."""
+    t = col.type
+    if is_number(t):
+        return (
+            np.asarray(col.to_numpy(zero_copy_only=False))[:, None]
+            if not (pa.types.is_null(t) or pa.types.is_decimal(t))
+            else np.asarray(col.cast(pa.float64()))[:, None]
+        )
+    if not flatten:
+        return None
+    if is_fixed(t) and not col.null_count:
+        values = _lazy.batch.to_batch(pa.RecordBatch.from_arrays([col], ["x"]), "numpy")["x"]
+        return values.reshape(len(values), -1)
+    inside = lists_of(col)
+    if inside is None or inside.null_count or not is_number(inside.type.value_type):
+        return None
+    lengths = inside.value_lengths().to_numpy()
+    return inside.flatten().to_numpy(zero_copy_only=False).reshape(len(col), -1) if len(col) and (lengths == lengths[0]).all() else None
+
+
+def _objects(col: Any) -> Any:
+    return _lazy.batch.to_batch(pa.RecordBatch.from_arrays([col], ["x"]), "numpy")["x"]
