@@ -70,12 +70,12 @@ def test_classify_files_missing_folder():
 
 EXAMPLES = """
 import doctest, importlib, inspect, sys
-import skate, skate.data
+import skate, skate.data, skate.data.preprocessors
 
 skate.init(num_cpus=2)
-modules = {m.__module__ for package in (skate, skate.data) for n in package.__all__ for c in [getattr(package, n)]
+modules = {m.__module__ for package in (skate, skate.data, skate.data.preprocessors) for n in package.__all__ for c in [getattr(package, n)]
            for m in (*getattr(c, "__mro__", ()), c) if getattr(m, "__module__", "").startswith("skate.")}
-modules |= {"skate.data", "skate.data.collate_fn", "skate.data.expressions", "skate.data.grouped_data"}
+modules |= {"skate.data", "skate.data.preprocessors", "skate.data.collate_fn", "skate.data.expressions", "skate.data.grouped_data"}
 failed = ran = 0
 for name in sorted(modules - {"skate._skate"}):
     r = doctest.testmod(importlib.import_module(name))
