@@ -325,7 +325,7 @@ class SerializablePreprocessorBase(Preprocessor, abc.ABC):
         cls._version = version
 
     def serialize(self) -> bytes:
-        """As bytes, which deserialize() reads, here and in Ray: b"CPKL:" and a cloudpickled dict of plain values."""
+        """As bytes, which deserialize() reads: b"CPKL:" and a cloudpickled dict. Ray reads those of built-in ones, too, that hold no function (tokenizers) and no other preprocessor."""
         if not hasattr(self, "_identifier"):
             raise TypeError(
                 f"{type(self).__name__} has no name to be serialized under; decorate the class with @SerializablePreprocessor(version=1, identifier='...')"

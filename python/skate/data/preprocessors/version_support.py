@@ -11,7 +11,7 @@ package = _lazy.module("skate.data.preprocessors")
 
 _C = TypeVar("_C", bound=type)
 _CLASSES: dict[str, Any] = {}
-OURS = "io.ray.preprocessors."  # Ray's names of the built-in ones: either reads what the other has written
+OURS = "io.ray.preprocessors."  # Ray's names of the built-in ones, so that either reads what the other has written
 
 
 class UnknownPreprocessorError(ValueError):
