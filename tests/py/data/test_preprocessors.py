@@ -176,6 +176,9 @@ def test_imputer():
     assert filled.tolist() == ["u", "new"] and filled.cat.categories.tolist() == ["z", "u", "new"]
     with pytest.raises(ValueError, match="has seen no value of column 'none'"):
         P.SimpleImputer(["none"]).fit(ds).transform_batch(FRAME)
+    assert column(P.SimpleImputer(["b"]).fit_transform(skate.data.from_arrow(pa.table({"b": [True, None, False]}))), "b") == [1.0, 0.5, 0.0]
+    with pytest.raises(TypeError, match="column 'w' of type string cannot hold 5"):
+        P.SimpleImputer(["w"], "constant", 5).transform_batch(pa.table({"w": ["a", None]}))
     with pytest.raises(TypeError, match="column 'i' of type int64 cannot hold 'x'"):
         P.SimpleImputer(["i"], "constant", "x").transform_batch(pa.table({"i": [1, None]}))
 

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from skate import _lazy
 from skate.data.aggregate import Mean
-from skate.data.preprocessors.base import ByColumn, Counts, OfNumbers, column, most_common, wholes, with_columns
+from skate.data.preprocessors.base import ByColumn, Counts, OfNumbers, column, floats, is_number, most_common, wholes, with_columns
 from skate.data.preprocessors.utils import StatComputationPlan
 from skate.data.preprocessors.version_support import OURS, SerializablePreprocessor
 
@@ -78,8 +78,10 @@ class SimpleImputer(ByColumn):
         try:
             if pa.types.is_dictionary(col.type):
                 return _in_dictionary(col, value)
-            if pa.types.is_integer(col.type) and isinstance(value, float) and not value.is_integer():
-                col = col.cast(pa.float64())
+            if is_number(col.type) != is_number(pa.scalar(value).type):
+                raise pa.ArrowInvalid("Arrow would make text of numbers, and numbers of text")
+            if isinstance(value, float) and (pa.types.is_boolean(col.type) or pa.types.is_integer(col.type) and not value.is_integer()):
+                col = floats(name, col, self)
             return pc.fill_null(_lazy.combine.present(col), pa.scalar(value).cast(col.type))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             raise TypeError(
