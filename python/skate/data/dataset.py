@@ -190,7 +190,10 @@ class Dataset(Splits, Keyed, Conversions, Writers):
                 f"{kind}: fn must be a UserDefinedFunction (a function, or a class with __call__), not {type(fn).__name__}"
             )
         inner = fn.func if isinstance(fn, functools.partial) else fn
-        label = f"{kind}({getattr(inner, '__name__', None) or type(inner).__name__})"
+        name = getattr(inner, "__name__", None) or type(inner).__name__
+        if inspect.ismethod(inner):
+            name = f"{(inner.__self__ if inspect.isclass(inner.__self__) else type(inner.__self__)).__name__}.{name}"
+        label = f"{kind}({name})"
         options = resources(remote)
         if remote.get("num_cpus") and remote.get("num_gpus"):
             logging.getLogger("ray.data").warning(

@@ -161,6 +161,19 @@ def test_blocks_that_came_as_frames(context):
     assert isinstance(next(iter(sd.from_pandas(df).iter_batches(batch_format=None))), pa.Table)
 
 
+def test_a_method_is_shown_with_its_class():
+    class Scaler:
+        def scale(self, batch):
+            return batch
+
+        @classmethod
+        def check(cls, batch):
+            return batch
+
+    assert "MapBatches(Scaler.scale)" in repr(sd.range(3).map_batches(Scaler().scale))
+    assert "Map(Scaler.check)" in repr(sd.range(3).map(Scaler.check)) and "Map(len)" in repr(sd.range(3).map(len))
+
+
 def test_accessors_keep_the_kind():
     df = pd.DataFrame({"a": [1, 2, 3], "b": ["x", "y", "z"]})
     for block in (df, pa.table({"a": [1, 2, 3], "b": ["x", "y", "z"]})):
