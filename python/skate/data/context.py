@@ -714,11 +714,7 @@ class DataContext:
     def __repr__(self) -> str:
         """What differs from the defaults."""
         out = [f"{n}={v!r}" for n, v in self.__dict__.items() if n in _SETTINGS and v != _default(n)]
-        out += [
-            f"{n}={v!r}"
-            for n, v in self.__dict__.items()
-            if n not in _SETTINGS and n != "_kv_configs" and v != _KEPT.get(n)
-        ]
+        out += [f"{n}={v!r}" for n, v in self.__dict__.items() if n not in _SETTINGS and n != "_kv_configs" and v != _KEPT.get(n)]
         return f"DataContext({', '.join(out + [f'{k!r}: {v!r}' for k, v in self._kv_configs.items()])})"
 
     def get_config(self, key: str, default: Any = None) -> Any:
