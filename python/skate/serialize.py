@@ -19,28 +19,46 @@ def _cloudpickle():
 
 def dumps(obj):
     """(pickle, buffers) by cloudpickle: functions and classes of __main__, lambdas, local definitions go by value."""
+    buffers = []
+    try:
+        return cloudpickled(obj, buffers), buffers
+    except BaseException as e:
+        raise _cannot_send(obj, e) from None
+
+
+def cloudpickled(obj, buffers=None, aside=None):
+    """Bytes by cloudpickle; what no other process could import goes by value.
+
+    Args:
+        buffers: A list that takes the buffers that are kept out of the bytes; None: none is.
+        aside: Which of them: a function that says it of a buffer; None: all.
+    """
+
+    def sorted_out(b):
+        return buffers.append(b) if aside(b) else True
+
+    callback = None if buffers is None else buffers.append if aside is None else sorted_out
     while True:
-        buffers = []
         try:
-            return _cloudpickle().dumps(obj, protocol=5, buffer_callback=buffers.append), buffers
+            return _cloudpickle().dumps(obj, protocol=5, buffer_callback=callback)
         except BaseException as e:
             if not _by_value_from_now(e):
-                raise _cannot_send(obj, e) from None
+                raise
+            if buffers is not None:
+                buffers.clear()
 
 
 TOLD = 10_000_000  # bytes of a function that are worth a warning
 
 
 def dump_function(fn):
-    while True:
-        try:
-            data = _cloudpickle().dumps(fn, protocol=5)
-            if len(data) >= TOLD:
-                _tell_large(_users_own(fn), len(data))
-            return surroundings.along(data)
-        except BaseException as e:
-            if not _by_value_from_now(e):
-                raise _cannot_send(_users_own(fn), e) from None
+    try:
+        data = cloudpickled(fn)
+    except BaseException as e:
+        raise _cannot_send(_users_own(fn), e) from None
+    if len(data) >= TOLD:
+        _tell_large(_users_own(fn), len(data))
+    return surroundings.along(data)
 
 
 def _by_value_from_now(e):

@@ -35,6 +35,7 @@ from skate.data.schema import Schema
 from skate.data.split import Splits
 from skate.data.values.unify import MissingColumn, cast_batch, check_names, columns_are, few, merge, unify
 from skate.data.write.api import Writers
+from skate.serialize import cloudpickled
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -1548,14 +1549,12 @@ class Dataset(Splits, Keyed, Conversions, Writers):
 
     def serialize_lineage(self) -> bytes:
         """The plan as bytes, for deserialize_lineage() in another process or engine; ValueError when it holds blocks of this engine."""
-        import cloudpickle
-
         if not self.has_serializable_lineage():
             raise ValueError(
                 "serialize_lineage: this Dataset cannot be made again elsewhere: "
                 "it holds blocks in memory (from_items, from_pandas, materialize, ...), which are no part of a plan"
             )
-        return cloudpickle.dumps(self.copy(), 5)
+        return cloudpickled(self.copy())
 
     @staticmethod
     def deserialize_lineage(serialized_ds: bytes) -> Dataset:

@@ -1,5 +1,8 @@
 """Names, arguments and outcomes that programs written for Ray Data rely on."""
 
+import sys
+import types
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -159,6 +162,18 @@ def test_blocks_that_came_as_frames(context):
     assert isinstance(next(iter(ds.map(lambda r: r).iter_batches(batch_format=None))), pa.Table)
     context.enable_pandas_block = False
     assert isinstance(next(iter(sd.from_pandas(df).iter_batches(batch_format=None))), pa.Table)
+
+
+def test_what_only_this_process_can_import_is_sent_along(monkeypatch):
+    """A module that was put into sys.modules by hand: in a function, in a value of a row, in a plan that is kept."""
+    module = types.ModuleType("no_such_package.by_hand")
+    exec("class Pair:\n    def __init__(self, a):\n        self.a = a\ndef odd(row):\n    return row['id'] % 2 == 1", module.__dict__)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    odd, pair = module.odd, module.Pair
+    ds = sd.range(4).filter(lambda row: odd(row))
+    assert ds.take_all() == sd.range(4).filter(odd).take_all() == [{"id": 1}, {"id": 3}]
+    assert [r["p"].a for r in sd.from_items([{"p": pair(i)} for i in range(3)]).map(lambda row: row).take_all()] == [0, 1, 2]
+    assert sd.Dataset.deserialize_lineage(ds.serialize_lineage()).count() == 2
 
 
 def test_a_method_is_shown_with_its_class():

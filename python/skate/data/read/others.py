@@ -14,6 +14,7 @@ from typing import Any
 from skate import _lazy
 from skate.data.read.memory import from_arrow, from_pandas
 from skate.data.read.source import Facts, InMemory, ReadOptions, Source, min_units
+from skate.serialize import cloudpickled
 
 ROWS = 1024
 
@@ -28,7 +29,6 @@ def from_torch(dataset: Any, local_read: bool = False) -> Source | InMemory:
     Raises:
         ImportError: There is no torch.
     """
-    import cloudpickle
     import torch
 
     n = None
@@ -41,7 +41,7 @@ def from_torch(dataset: Any, local_read: bool = False) -> Source | InMemory:
     else:
         k = max(1, min(n, min_units()))
         units = [(struct.pack("<qq", i * n // k, (i + 1) * n // k), (i + 1) * n // k - i * n // k, 1 << 20) for i in range(k)]
-    params = {"format": "others", "fn": cloudpickle.dumps(dataset)}
+    params = {"format": "others", "fn": cloudpickled(dataset)}
     return Source("ReadTorch", params, units, ReadOptions(), Facts(n))
 
 
@@ -89,9 +89,7 @@ def from_huggingface(
         table = dataset.with_format("arrow")[:]
         return from_arrow(table, override_num_blocks=override_num_blocks)
     if isinstance(dataset, datasets.IterableDataset):
-        import cloudpickle
-
-        params = {"format": "huggingface", "fn": cloudpickle.dumps(dataset)}
+        params = {"format": "huggingface", "fn": cloudpickled(dataset)}
         return Source("ReadHuggingFace", params, [(b"", -1, 1 << 20)], ReadOptions(), Facts())
     if isinstance(dataset, (datasets.DatasetDict, datasets.IterableDatasetDict)):
         raise DeprecationWarning(  # the class that Ray raises

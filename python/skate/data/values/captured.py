@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from skate import _skate, surroundings
-from skate.serialize import TOLD, heaviest
+from skate.serialize import TOLD, cloudpickled, heaviest
 
 SMALL = 256 << 10  # bytes of pickled parameters that go along with each task
 SHARED = 1 << 20  # a buffer of so many bytes is shared, not copied
@@ -53,17 +53,8 @@ class _Away:
 def dump(params: dict[str, Any], label: str, hold: list[Any] | None) -> bytes:
     """Parameters as bytes of a description. hold: gets the ObjectRefs that have to live as long as the run; None: all goes into the bytes. Whatever
     pickling raises comes out."""
-    import cloudpickle
-
     buffers: list[Any] = []
-
-    def shared(b: Any) -> bool:
-        if hold is None or b.raw().nbytes < SHARED:
-            return True  # into the pickle
-        buffers.append(b)
-        return False
-
-    data = cloudpickle.dumps(params, 5, buffer_callback=shared)
+    data = cloudpickled(params, buffers, lambda b: hold is not None and b.raw().nbytes >= SHARED)
     size = len(data) + sum(b.raw().nbytes for b in buffers)
     _tell(params, label, size)
     if hold is None or size <= SMALL:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from skate.data.tensor_types import ArrowVariableShapedTensorType, is_fixed
+from skate.serialize import cloudpickled
 
 _T = pa.types
 
@@ -134,12 +135,10 @@ def _compact(v: Any) -> Any:
 
 def python_objects(values: list[Any]) -> pa.Array:
     """A column of pickled objects; TypeError naming the class that cannot be pickled."""
-    import cloudpickle
-
     out = []
     for v in values:
         try:
-            out.append(None if v is None else cloudpickle.dumps(_compact(v), 5))
+            out.append(None if v is None else cloudpickled(_compact(v)))
         except Exception as e:
             raise TypeError(f"an object of type {type(v).__name__} cannot be pickled: {e}") from None
     return pa.ExtensionArray.from_storage(PythonObjectType(), pa.array(out, pa.large_binary()))

@@ -20,6 +20,7 @@ from skate.data.plan.resources import resources
 from skate.data.run import errors, execute
 from skate.data.write.mode import SaveMode
 from skate.data.write.options import WriteOptions
+from skate.serialize import cloudpickled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -521,9 +522,7 @@ class Writers:
             >>> sqlite3.connect(db).execute("select count(*) from t").fetchone()
             (3,)
         """
-        import cloudpickle
-
-        params = {"format": "sql", "sql": sql, "connect": cloudpickle.dumps(connection_factory)}
+        params = {"format": "sql", "sql": sql, "connect": cloudpickled(connection_factory)}
         options = resources(ray_remote_args or {})
         if concurrency is not None:
             options["max_tasks"] = concurrency

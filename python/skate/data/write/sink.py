@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from skate import _lazy
+from skate.serialize import cloudpickled
 
 
 def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[Any]:
-    import cloudpickle
     import pyarrow as pa
 
     seen, ids = [0, 0], []
@@ -29,7 +29,7 @@ def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[A
     for _ in batches:  # what it left unread is run all the same
         pass
     yield pa.RecordBatch.from_arrays(
-        [_lazy.to_arrow.from_objects([cloudpickle.dumps((seen[0], seen[1], out, task.seq, ids))], None)], names=["written"]
+        [_lazy.to_arrow.from_objects([cloudpickled((seen[0], seen[1], out, task.seq, ids))], None)], names=["written"]
     )
 
 
