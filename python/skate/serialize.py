@@ -33,11 +33,9 @@ def cloudpickled(obj, buffers=None, aside=None):
         buffers: A list that takes the buffers that are kept out of the bytes; None: none is.
         aside: Which of them: a function that says it of a buffer; None: all.
     """
-
-    def sorted_out(b):
-        return buffers.append(b) if aside(b) else True
-
-    callback = None if buffers is None else buffers.append if aside is None else sorted_out
+    callback = None
+    if buffers is not None:
+        callback = buffers.append if aside is None else lambda b: buffers.append(b) if aside(b) else True
     while True:
         try:
             return _cloudpickle().dumps(obj, protocol=5, buffer_callback=callback)
