@@ -51,14 +51,14 @@ class Cluster:
     def add_node(
         self, wait=True, num_cpus=1, num_gpus=0, resources=None, memory=None, object_store_memory=150 << 20, labels=None, **node_args
     ):
-        """Adds to what the engine will have: CPUs, GPUs, custom resources, bytes of memory and of the object store. Arguments for Ray's servers are taken
-        and have no meaning. An engine that has had nothing to do yet is started again; RuntimeError once it has had: it cannot grow."""
+        """Adds to what the engine will have: CPUs, GPUs, custom resources, bytes of memory (of nodes that say none: what init() gives by default) and of the object store. Arguments
+        for Ray's servers are taken and have no meaning. An engine that has had nothing to do yet is started again; RuntimeError once it has had: it cannot grow."""
         again = skate.is_initialized()
         if again and not _untouched():
             raise RuntimeError(
                 "Cluster.add_node: the engine is in use and cannot grow; add all nodes before the first task, actor or put()"
             )
-        given = {"CPU": num_cpus, "GPU": num_gpus, "memory": memory or 0, "object_store_memory": object_store_memory, **(resources or {})}
+        given = {"CPU": num_cpus, "GPU": num_gpus, "memory": memory, "object_store_memory": object_store_memory, **(resources or {})}
         self._n += 1
         node = Node(self._n, given, self.head_node is None)
         if node.head:
@@ -95,8 +95,8 @@ class Cluster:
         out = {}
         for node in self.list_all_nodes():
             for name, n in node.resources.items():
-                out[name] = out.get(name, 0) + n
-        return out
+                out[name] = None if n is None or out.get(name, 0) is None else out.get(name, 0) + n
+        return {name: n for name, n in out.items() if n is not None}
 
     def connect(self, namespace=None):
         """init() with this cluster's resources."""

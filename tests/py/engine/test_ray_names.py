@@ -410,6 +410,7 @@ def test_cluster():
     assert skate.get_runtime_context().namespace == "there"
     found = skate.cluster_resources()
     assert (found["CPU"], found["GPU"], found["a"], found["b"], found["object_store_memory"]) == (17, 1, 2, 2, 450 << 20)
+    assert found["memory"] > 1 << 20 and skate.get(skate.remote(memory=500)(lambda: 1).remote(), timeout=60) == 1
     assert skate.get(skate.remote(resources={"node:10.0.0.1": 0.5})(lambda: 1).remote()) == 1
     for wrong in (lambda: c.add_node(), lambda: c.remove_node(other)):
         with pytest.raises((RuntimeError, NotImplementedError), match="one machine|cannot grow"):
