@@ -236,6 +236,8 @@ def test_concatenator():
     with pytest.raises(KeyError, match="no column 'z'"):
         P.Concatenator(["a", "z"], raise_if_missing=True).transform_batch(nested)
     assert values(P.Concatenator(["a", "z"]).transform_batch(nested), "concat_out") == [[1], [2]]
+    none = {"m": np.zeros((0, 3)), "a": np.zeros(0)}  # as of a block that a filter has left without rows
+    assert P.Concatenator(["m", "a"], flatten=True).transform_batch(none)["concat_out"].shape == (0, 4)
 
 
 def test_a_fit_is_one_pass(monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from typing import Any
 
 import numpy as np
@@ -94,17 +95,14 @@ class Concatenator(Builtin):
 def _matrix(col: Any, flatten: bool) -> Any:
     """A column as an array of the shape (rows, values of each); None where rows have several lengths, or values are no numbers."""
     t = col.type
+    if pa.types.is_null(t) or pa.types.is_decimal(t):
+        col = col.cast(pa.float64())
     if is_number(t):
-        return (
-            np.asarray(col.to_numpy(zero_copy_only=False))[:, None]
-            if not (pa.types.is_null(t) or pa.types.is_decimal(t))
-            else np.asarray(col.cast(pa.float64()))[:, None]
-        )
+        return col.to_numpy(zero_copy_only=False)[:, None]
     if not flatten:
         return None
     if is_fixed(t) and not col.null_count:
-        values = _lazy.batch.to_batch(pa.RecordBatch.from_arrays([col], ["x"]), "numpy")["x"]
-        return values.reshape(len(values), -1)
+        return _objects(col).reshape(len(col), math.prod(t.shape))  # -1 could not be told of no rows
     inside = lists_of(col)
     if inside is None or inside.null_count or not is_number(inside.type.value_type):
         return None
@@ -113,4 +111,5 @@ def _matrix(col: Any, flatten: bool) -> Any:
 
 
 def _objects(col: Any) -> Any:
+    """A column as a batch of NumPy's has it."""
     return _lazy.batch.to_batch(pa.RecordBatch.from_arrays([col], ["x"]), "numpy")["x"]
