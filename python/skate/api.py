@@ -79,7 +79,8 @@ _IGNORED = {
     "_proxy_server_url",
     "cgroup_path",
 }
-_QUIET = {
+_WORKERS_HAVE = {  # where neither the program's environment nor the runtime_env says otherwise
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",  # glibc >= 2.35: large values of libraries in C on huge pages, as those of Python (src/py/py_memory.c)
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
@@ -90,7 +91,7 @@ _QUIET = {
 
 def _worker_env(runtime_env: dict[str, Any], job: dict[str, Any]) -> list[str]:
     """The whole environment of the workers; that of this process stays as it is."""
-    env = {**_QUIET, **os.environ, **(runtime_env.get("env_vars") or {})}
+    env = {**_WORKERS_HAVE, **os.environ, **(runtime_env.get("env_vars") or {})}
     env["SKATE_GPUS"] = "1" if job["gpus"] else ""
     env["SKATE_DEVICES"] = options.devices_of(job["custom"])
     return [f"{k}={v}" for k, v in env.items()]

@@ -1,4 +1,4 @@
-"""Memory of the store that nobody used yet comes by huge pages, not by a fault for each 4 KiB of it (196 of them for 800 KB, 4 us each)."""
+"""Memory that nobody used yet comes by huge pages, not by a fault for each 4 KiB of it (196 of them for 800 KB, 4 us each): of the store, and of a worker's heap."""
 
 import os
 import resource
@@ -49,6 +49,29 @@ def test_results_of_an_actor(store):
     out = store.get(refs)
     assert store.get(a.faults.remote()) - before < 100 * 100
     assert all(len(v) == 100_000 and (v == i).all() for i, v in enumerate(out))
+
+
+def test_large_values_in_a_task(store):
+    """What Python allocates, and what a library in C++ does (a scalar of Arrow is a std::string)."""
+    with open("/sys/kernel/mm/transparent_hugepage/enabled") as f:
+        if "[never]" in f.read() or os.confstr("CS_GNU_LIBC_VERSION") < "glibc 2.35":
+            pytest.skip("a kernel or a C library without huge pages for malloc")
+
+    @store.remote
+    def made(n):
+        import pyarrow as pa
+
+        before = faults()
+        b = b"x" * n
+        python = faults() - before
+        array = pa.array([b])
+        before = faults()
+        scalar = array[0]
+        return python, faults() - before, len(b), len(scalar.as_buffer())
+
+    python, arrow, n, m = store.get(made.remote(64 * MIB))
+    assert n == m == 64 * MIB
+    assert python < n // 4096 // 4 and arrow < n // 4096 // 4
 
 
 def test_neighbours_keep_their_bytes(store):
