@@ -79,7 +79,7 @@ struct sk_block_values {
 void sk_block_plan_values(const struct sk_block_plan *plan, struct sk_block_values *out);
 void sk_block_plan_free(struct sk_block_plan *plan);
 /* The same for rows index[0], ..., index[n - 1] only, in this order; rows may repeat. SK_EINVAL, too: an index that is no row. The index need not outlive
- * the plan. Cost: 16 bytes a run of neighbouring rows. */
+ * the plan. Memory: 8 bytes a row, or 16 a run of neighbouring rows where these are long. */
 sk_rc sk_block_measure_rows(const struct ArrowSchema *schema, const struct ArrowArray *array, const uint32_t *index, uint64_t n,
                             struct sk_block_plan **plan, uint64_t *size, struct sk_err *err) SK_MUST_USE;
 

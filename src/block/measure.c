@@ -470,9 +470,7 @@ static sk_rc visit_runs(struct sk_block_walk *w, const struct ArrowSchema *s, st
 
 /* ---- dictionaries ---- */
 
-/* Rows [at, at + n) of it will be read. */
-static sk_rc check_array(struct sk_block_walk *w, const struct ArrowSchema *s, const struct ArrowArray *a, const struct sk_block_type *t,
-                         int64_t at, int64_t n) {
+static sk_rc check_shape(struct sk_block_walk *w, const struct ArrowSchema *s, const struct ArrowArray *a, const struct sk_block_type *t) {
     int64_t end;
     if (!a) return BAD(w, "the array is missing");
     if (a->length < 0 || a->offset < 0 || a->null_count < -1 || __builtin_add_overflow(a->length, a->offset, &end))
@@ -486,9 +484,13 @@ static sk_rc check_array(struct sk_block_walk *w, const struct ArrowSchema *s, c
     for (int64_t i = 0; i < a->n_children; i++)
         if (!a->children[i]) return BAD(w, "child %lld is missing", (long long)i);
     if (!s->dictionary != !a->dictionary) return BAD(w, "a dictionary is in the %s only", s->dictionary ? "schema" : "array");
-    if (n > a->length || at > a->length - n)
-        return BAD(w, "%lld values, but its parent needs %lld", (long long)a->length, (long long)(at + n));
     return SK_OK;
+}
+
+/* Rows [at, at + n) of it will be read. */
+static sk_rc check_rows(struct sk_block_walk *w, const struct ArrowArray *a, int64_t at, int64_t n) {
+    if (SK_LIKELY(n <= a->length && at <= a->length - n)) return SK_OK;
+    return BAD(w, "%lld values, but its parent needs %lld", (long long)a->length, (long long)(at + n));
 }
 
 static sk_rc put_codes(struct sk_block_walk *w, const struct ArrowSchema *s, const struct sk_block_type *t, struct sk_block_nodes in,
@@ -518,7 +520,7 @@ static sk_rc visit_coded(struct sk_block_walk *w, const struct ArrowSchema *s, c
     for (uint32_t b = 0; b < in.n; b++) a[b] = in.a[b]->dictionary;
     SK_ASSERT(sk_block_type_parse(s->dictionary->format, &values));
     if (in.n > 1) {
-        for (uint32_t b = 0; b < in.n; b++) SK_TRY(check_array(w, s->dictionary, a[b], &values, 0, a[b] ? a[b]->length : 0));
+        for (uint32_t b = 0; b < in.n; b++) SK_TRY(check_shape(w, s->dictionary, a[b], &values));
         SK_TRY(sk_block_unify(&values, dicts, &w->extras, &u, w->err));
     }
     if (u.same) {
@@ -536,11 +538,13 @@ static sk_rc visit_coded(struct sk_block_walk *w, const struct ArrowSchema *s, c
 
 static sk_rc check_arrays(struct sk_block_walk *w, const struct ArrowSchema *s, struct sk_block_nodes in, const struct sk_block_type *t,
                           const struct sk_block_set *rows) {
-    for (uint32_t b = 0; b < in.n; b++)
-        SK_TRY(check_array(w, s, in.a[b], t, rows->places ? rows->span[b].at : 0, rows->places ? rows->span[b].n : 0));
+    for (uint32_t b = 0; b < in.n; b++) {
+        SK_TRY(check_shape(w, s, in.a[b], t));
+        if (rows->places) SK_TRY(check_rows(w, in.a[b], rows->span[b].at, rows->span[b].n));
+    }
     for (size_t i = 0; !rows->places && i < rows->n_ranges; i++) {
         struct sk_block_piece p = sk_block_piece(rows, i);
-        if (p.from != SK_PLACE_NONE && p.n) SK_TRY(check_array(w, s, in.a[p.from], t, p.at, p.n));
+        if (p.from != SK_PLACE_NONE && p.n) SK_TRY(check_rows(w, in.a[p.from], p.at, p.n));
     }
     return SK_OK;
 }

@@ -12,6 +12,17 @@ struct wanted { /* rows of a batch */
     uint64_t n;
 };
 
+/* Single rows as places: half the memory of ranges, and write.c asks for their lines ahead of time. */
+static sk_rc single_rows(struct sk_block_walk *w, const struct ArrowArray *a, const struct wanted *wanted, struct sk_block_set *out) {
+    struct sk_block_range *span = sk_block_extra_alloc(&w->extras, sizeof *span);
+    struct sk_place *places = sk_block_extra_alloc(&w->extras, wanted->n * sizeof *places);
+    if (!span || !places) return SK_BLOCK_NO_MEMORY(w);
+    *span = (struct sk_block_range){0, a->length};
+    for (uint64_t i = 0; i < wanted->n; i++) places[i] = (struct sk_place){0, wanted->index[i]};
+    *out = (struct sk_block_set){.total = (int64_t)wanted->n, .n_ranges = (size_t)wanted->n, .places = places, .span = span};
+    return SK_OK;
+}
+
 static sk_rc wanted_rows(struct sk_block_walk *w, const struct ArrowArray *a, const struct wanted *wanted, struct sk_block_set *out) {
     struct sk_block_builder b = {.mem = NULL};
     sk_rc rc = SK_OK;
@@ -19,10 +30,16 @@ static sk_rc wanted_rows(struct sk_block_walk *w, const struct ArrowArray *a, co
         *out = (struct sk_block_set){.total = a->length, .n_ranges = 1, .one = {0, a->length}};
         return SK_OK;
     }
-    for (uint64_t i = 0; rc == SK_OK && i < wanted->n; i++) {
-        if (wanted->index[i] >= a->length) rc = SK_BLOCK_BAD(w, "encode block: row %u of %lld", wanted->index[i], (long long)a->length);
-        else if (!sk_block_builder_push(&b, 0, wanted->index[i], 1)) rc = SK_BLOCK_NO_MEMORY(w);
+    uint64_t runs = 0; /* of neighbouring rows */
+    uint32_t last = 0;
+    for (uint64_t i = 0; i < wanted->n; i++) {
+        last = SK_MAX(last, wanted->index[i]);
+        runs += i == 0 || wanted->index[i] != wanted->index[i - 1] + 1;
     }
+    if (wanted->n && last >= a->length) return SK_BLOCK_BAD(w, "encode block: row %u of %lld", last, (long long)a->length);
+    if (runs > 1 && 4 * runs > wanted->n) return single_rows(w, a, wanted, out);
+    for (uint64_t i = 0; rc == SK_OK && i < wanted->n; i++)
+        if (!sk_block_builder_push(&b, 0, wanted->index[i], 1)) rc = SK_BLOCK_NO_MEMORY(w);
     *out = sk_block_builder_done(&b, &w->extras);
     return rc;
 }
