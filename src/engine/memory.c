@@ -160,6 +160,8 @@ enum sk_place_launch sk_memory_launch(struct sk_memory *m, const struct sk_memor
 
 void sk_memory_launched(struct sk_memory *m, int64_t now_ns) { m->began_ns = now_ns; }
 
-uint64_t sk_memory_keep(uint64_t limit_bytes, int64_t n_workers) {
-    return SK_MIN(SK_MAX(limit_bytes / 8 / (uint64_t)SK_MAX(n_workers, 1), UINT64_C(1) << 20), UINT64_C(64) << 20);
+uint64_t sk_memory_keep(uint64_t limit_bytes, uint64_t store_bytes, int64_t n_workers) {
+    const uint64_t mib = UINT64_C(1) << 20, n = (uint64_t)SK_MAX(n_workers, 1);
+    uint64_t most = SK_MIN(SK_MAX(store_bytes / 4 / n, 64 * mib), 512 * mib);
+    return SK_MIN(SK_MAX(limit_bytes / 8 / n, mib), most);
 }

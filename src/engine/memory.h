@@ -95,7 +95,7 @@ enum sk_place_launch sk_memory_launch(struct sk_memory *m, const struct sk_memor
 void sk_memory_launched(struct sk_memory *m, int64_t now_ns); /* a task began */
 
 /* Of what its tasks have freed each of n workers may keep so much for the next one (its pages are there: 12 GB/s, not 1.2): an eighth of the budget by all
- * of them, since it counts as that next one's. 1 to 64 MiB. */
-uint64_t sk_memory_keep(uint64_t limit_bytes, int64_t n_workers);
+ * of them, since it counts as that next one's; and, beyond 64 MiB, a quarter of the store, since who gives data little room wants the program small. 1 to 512 MiB. */
+uint64_t sk_memory_keep(uint64_t limit_bytes, uint64_t store_bytes, int64_t n_workers);
 
 #endif

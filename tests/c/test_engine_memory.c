@@ -186,10 +186,13 @@ TEST(memory_free_pages_first) { /* over, but free pages of the store and idle pr
 }
 
 TEST(memory_kept_by_workers) {
-    CHECK_EQ(sk_memory_keep(UINT64_C(24) << 30, 2), 64 << 20);
-    CHECK_EQ(sk_memory_keep(UINT64_C(160) << 20, 2), 10 << 20);
-    CHECK_EQ(sk_memory_keep(UINT64_C(64) << 20, 64), 1 << 20);
-    CHECK_EQ(sk_memory_keep(INT64_MAX, 0), 64 << 20); /* no CPUs, no limit */
+    const uint64_t mib = 1 << 20, gib = UINT64_C(1) << 30;
+    CHECK_EQ(sk_memory_keep(24 * gib, 7 * gib, 2), 512 * mib);
+    CHECK_EQ(sk_memory_keep(24 * gib, 2 * gib, 2), 256 * mib);
+    CHECK_EQ(sk_memory_keep(24 * gib, 400 * mib, 2), 64 * mib); /* a small store: a small program */
+    CHECK_EQ(sk_memory_keep(160 * mib, 7 * gib, 2), 10 * mib);
+    CHECK_EQ(sk_memory_keep(64 * mib, 7 * gib, 64), mib);
+    CHECK_EQ(sk_memory_keep(INT64_MAX, INT64_MAX, 0), 512 * mib); /* no CPUs, no limit */
 }
 
 TEST(memory_launch) {

@@ -363,7 +363,7 @@ sk_rc sk_lmem_open(struct sk_local *l, const struct sk_engine_conf *conf, struct
     SK_TRY(sk_sysmem_create(&m->sys, NULL, err));
     m->kills_seen = sk_sysmem_oom_kills(m->sys);
     budget(l, sk_now_ns());
-    l->ctl->heap_keep_bytes = sk_memory_keep(m->limit_bytes, l->n_cpu);
+    l->ctl->heap_keep_bytes = sk_memory_keep(m->limit_bytes, l->data_seg.size, l->n_cpu);
     return SK_OK;
 }
 

@@ -219,9 +219,10 @@ static void serve_async(struct sk_client *c) { /* locked */
 }
 
 /* malloc maps what is over 128 KiB at first, and gives it back when it is freed: every array would be pages that are touched for the first time (1.2
- * GB/s; a warm one 12). With 64 MiB these are the values that it would arrive at by itself after an array of 32; trim() gives back what is left. */
+ * GB/s; a warm one 12). A value of half of what is kept is still used again; trim() gives back what is left. */
 static void keep_heap(uint64_t bytes) {
-    (void)mallopt(M_MMAP_THRESHOLD, (int)(bytes / 2));
+    enum { OLD_MOST = 32 << 20 }; /* of a glibc that takes no more */
+    if (!mallopt(M_MMAP_THRESHOLD, (int)(bytes / 2))) (void)mallopt(M_MMAP_THRESHOLD, OLD_MOST);
     (void)mallopt(M_TRIM_THRESHOLD, (int)bytes);
 }
 
