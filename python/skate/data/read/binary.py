@@ -75,13 +75,24 @@ def _schema() -> Any:
     return pa.schema([("bytes", pa.binary())])
 
 
+def _column(values: list[bytes]) -> Any:
+    """One value, as a large file is, stays where it was read to."""
+    import numpy as np
+    import pyarrow as pa
+
+    if len(values) > 1:
+        return _lazy.to_arrow.from_objects(values, pa.binary())
+    offsets = np.array([0, len(values[0])], np.int32)
+    return pa.Array.from_buffers(pa.binary(), 1, [None, pa.py_buffer(offsets), pa.py_buffer(values[0])])
+
+
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
     import pyarrow as pa
 
     g = Gather(["bytes", "path"], min(task.target, 4 << 20))
 
     def batch() -> Any:
-        rb = pa.RecordBatch.from_arrays([_lazy.to_arrow.from_objects(g.cols[0], pa.binary())], schema=_schema())
+        rb = pa.RecordBatch.from_arrays([_column(g.cols[0])], schema=_schema())
         out = gathered(params, rb, g.cols[1])
         task.rows_of = g.cols[1]
         g.clear()
