@@ -80,7 +80,6 @@ _IGNORED = {
     "cgroup_path",
 }
 _WORKERS_HAVE = {  # where neither the program's environment nor the runtime_env says otherwise
-    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",  # glibc >= 2.35: large values of libraries in C on huge pages, as those of Python (src/py/py_memory.c)
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
