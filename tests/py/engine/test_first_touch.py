@@ -62,7 +62,8 @@ def test_large_values_of_an_actor(store):
     """What its calls free is kept for the next one, whoever allocates it: Python, or a library in C++ (a scalar of Arrow is a std::string)."""
     a = store.remote(Maker).remote()
     size = 24 * MIB  # less than half of what is kept beside a small store
-    first, *others = store.get([a.scalar.remote(size) for _ in range(5)])  # one behind the other: it is not idle, when it would give memory back
+    calls = [a.scalar.remote(size) for _ in range(5)]  # one behind the other: it is not idle, when it would give memory back
+    first, *others = store.get(calls)
     assert first[1] == size
     assert all(n < size // 4096 // 4 and m == size for n, m in others), others
 
