@@ -79,7 +79,7 @@ _IGNORED = {
     "_proxy_server_url",
     "cgroup_path",
 }
-_WORKERS_HAVE = {  # where neither the program's environment nor the runtime_env says otherwise
+_QUIET = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
@@ -90,7 +90,7 @@ _WORKERS_HAVE = {  # where neither the program's environment nor the runtime_env
 
 def _worker_env(runtime_env: dict[str, Any], job: dict[str, Any]) -> list[str]:
     """The whole environment of the workers; that of this process stays as it is."""
-    env = {**_WORKERS_HAVE, **os.environ, **(runtime_env.get("env_vars") or {})}
+    env = {**_QUIET, **os.environ, **(runtime_env.get("env_vars") or {})}
     env["SKATE_GPUS"] = "1" if job["gpus"] else ""
     env["SKATE_DEVICES"] = options.devices_of(job["custom"])
     return [f"{k}={v}" for k, v in env.items()]

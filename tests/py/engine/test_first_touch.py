@@ -33,11 +33,15 @@ class Maker:
         return faults() - before, len(scalar.as_buffer())
 
 
-@pytest.fixture
-def store(fresh):
+def begun(fresh, **how):
     if fresh.engine == "inline" or not huge_pages() or os.environ.get("SKATE_TEST_SANITIZER"):
         pytest.skip("no store in shared memory here, or a kernel without MADV_COLLAPSE, or memory that a sanitizer touches")
-    return fresh(object_store_memory=256 * MIB)
+    return fresh(**how)
+
+
+@pytest.fixture
+def store(fresh):
+    return begun(fresh, object_store_memory=256 * MIB)
 
 
 def test_put(store):
@@ -58,12 +62,13 @@ def test_results_of_an_actor(store):
     assert all(len(v) == 100_000 and (v == i).all() for i, v in enumerate(out))
 
 
-def test_large_values_of_an_actor(store):
+def test_large_values_of_an_actor(fresh):
     """What its calls free is kept for the next one, whoever allocates it: Python, or a library in C++ (a scalar of Arrow is a std::string)."""
-    a = store.remote(Maker).remote()
-    size = 24 * MIB  # less than half of what is kept beside a small store
+    skate = begun(fresh, num_cpus=1, object_store_memory=512 * MIB)
+    a = skate.remote(Maker).remote()
+    size = 48 * MIB  # less than half of what is kept, a quarter of the store; more than malloc would keep by itself
     calls = [a.scalar.remote(size) for _ in range(5)]  # one behind the other: it is not idle, when it would give memory back
-    first, *others = store.get(calls)
+    first, *others = skate.get(calls)
     assert first[1] == size
     assert all(n < size // 4096 // 4 and m == size for n, m in others), others
 
