@@ -3,11 +3,11 @@ RayTaskError carries it."""
 
 import _pickle as pickle  # without re and struct
 
+from skate import _lazy
+
 
 def _by_value(obj, protocol):
-    import cloudpickle
-
-    return cloudpickle.dumps(obj, protocol=protocol)
+    return _lazy.by_value.dumps(obj, protocol=protocol)
 
 
 def _pickle_alone(obj):

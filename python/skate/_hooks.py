@@ -14,9 +14,7 @@ def preload_note(modules=(), path=None, cwd=None, hook=None, job=None):
     """Bytes for the fork server: import these, use this sys.path, be there; workers call the hook (a function or a name) first and know this (pickled) of
     their job. Where `import ray` means skate here, it does there."""
     if hook is not None:
-        import cloudpickle
-
-        hook = cloudpickle.dumps(hook, protocol=5)
+        hook = _lazy.by_value.dumps(hook, protocol=5)
     as_ray = sys.modules.get("skate._private.as_ray")
     return pickle.dumps(
         {"modules": list(modules), "path": path, "cwd": cwd, "hook": hook, "job": job, "ray": bool(as_ray and as_ray.active())}, 5

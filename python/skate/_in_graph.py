@@ -3,7 +3,7 @@
 import _pickle as pickle  # without re and struct
 import threading
 
-from skate import _skate
+from skate import _lazy, _skate
 
 _kept = {}  # the graph that this actor's state goes along with -> its thread
 
@@ -14,9 +14,7 @@ def _saves(instance):
     try:
         return pickle.dumps(state, protocol=5)
     except Exception:  # what only cloudpickle can: functions, classes of the program itself
-        from cloudpickle import dumps
-
-        return dumps(state, protocol=5)
+        return _lazy.by_value.dumps(state, protocol=5)
 
 
 def _restores(instance, state):

@@ -25,6 +25,7 @@ def module(name):
 
 MODULES = {
     "near": "skate._near",
+    "by_value": "skate._by_value",
     "as_ray": "skate._private.as_ray",
     "processes": "skate._private.processes",
     "run": "skate._private.run",
@@ -111,6 +112,7 @@ MODULES = {
 
 TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
+    from skate import _by_value as by_value  # noqa: F401
     from skate import _near as near  # noqa: F401
     from skate import _terminal as terminal  # noqa: F401
     from skate import job_config as job_config

@@ -102,7 +102,7 @@ def _worker_argv():
 
 
 def _first_note(wanted, runtime_env, job):
-    modules = ["cloudpickle"] + [m for m in ("numpy", "pyarrow", "pandas") if m in sys.modules]
+    modules = ["skate._by_value"] + [m for m in ("numpy", "pyarrow", "pandas") if m in sys.modules]
     if "skate.data" in sys.modules:
         modules.append("skate.data.worker.stage")  # with pyarrow: imported while the program builds its plan
     modules += [m for m in wanted.split(",") if m]

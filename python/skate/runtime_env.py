@@ -7,7 +7,7 @@ folder and sys.path); tasks and actors with one of their own run in processes of
 import os
 import sys
 
-from skate import _job
+from skate import _job, _lazy
 from skate.exceptions import RuntimeEnvSetupError
 
 _KNOWN = {
@@ -284,9 +284,7 @@ def inside(data):
 
 def packed(env):
     """A checked environment as bytes; its hook may be a function that only cloudpickle takes along."""
-    import cloudpickle
-
-    return cloudpickle.dumps(env, protocol=5)
+    return _lazy.by_value.dumps(env, protocol=5)
 
 
 class Sealed:
@@ -301,9 +299,7 @@ class Sealed:
         )
 
     def __reduce__(self):
-        import cloudpickle
-
-        data = self.data if self.fn is None else cloudpickle.dumps(self.fn, protocol=5)
+        data = self.data if self.fn is None else _lazy.by_value.dumps(self.fn, protocol=5)
         return Sealed, (None, data, (self.__name__, self.__qualname__, self.__module__))
 
     def opened(self):

@@ -5,16 +5,10 @@ Also here: what is said when something cannot be sent (find the culprit, name it
 import _pickle as pickle  # without re and struct, which only the Python pickler needs
 import sys
 
-from skate import _skate, surroundings
+from skate import _lazy, _skate, surroundings
 from skate.exceptions import RayError
 
 # ---- values
-
-
-def _cloudpickle():
-    import cloudpickle
-
-    return cloudpickle
 
 
 def dumps(obj):
@@ -38,7 +32,7 @@ def cloudpickled(obj, buffers=None, aside=None):
         callback = buffers.append if aside is None else lambda b: buffers.append(b) if aside(b) else True
     while True:
         try:
-            return _cloudpickle().dumps(obj, protocol=5, buffer_callback=callback)
+            return _lazy.by_value.dumps(obj, protocol=5, buffer_callback=callback)
         except BaseException as e:
             if not _by_value_from_now(e):
                 raise
@@ -65,10 +59,11 @@ def _by_value_from_now(e):
 
     found = isinstance(e, pickle.PicklingError) and re.search(r"import of module '([^']+)' failed", str(e))
     module = sys.modules.get(found[1]) if found else None
-    cp = _cloudpickle()
-    if not found or module is None or found[1] in cp.list_registry_pickle_by_value():
+    import cloudpickle
+
+    if not found or module is None or found[1] in cloudpickle.list_registry_pickle_by_value():
         return False
-    cp.register_pickle_by_value(module)
+    cloudpickle.register_pickle_by_value(module)
     return True
 
 
@@ -241,7 +236,7 @@ def _reduced(obj):
 
 def _can(obj):
     try:
-        _cloudpickle().dumps(obj, protocol=5, buffer_callback=lambda b: None)
+        _lazy.by_value.dumps(obj, protocol=5, buffer_callback=lambda b: None)
     except Exception:
         return False
     return True
@@ -321,7 +316,7 @@ def _weight(obj):
         return 0
     sink, buffers = _Sink(), []
     try:
-        _cloudpickle().CloudPickler(sink, protocol=5, buffer_callback=lambda b: buffers.append(b.raw().nbytes)).dump(obj)
+        _lazy.by_value.Pickler(sink, protocol=5, buffer_callback=lambda b: buffers.append(b.raw().nbytes)).dump(obj)
     except Exception:
         return 0
     return sink.n + sum(buffers)

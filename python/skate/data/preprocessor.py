@@ -337,7 +337,7 @@ class SerializablePreprocessorBase(Preprocessor, abc.ABC):
             "stats": self._get_stats(),
             "serializer_format_version": self.SERIALIZER_FORMAT_VERSION,
         }
-        return self.MAGIC_CLOUDPICKLE + cloudpickle.dumps(data)
+        return self.MAGIC_CLOUDPICKLE + _lazy.by_value.dumps(data)
 
     @staticmethod
     def deserialize(serialized: str | bytes) -> Any:

@@ -1,6 +1,6 @@
 """inspect_serializability: why something cannot be sent to another process, and what is in the way."""
 
-from skate import serialize
+from skate import _lazy, serialize
 
 
 class FailureTuple:
@@ -29,7 +29,7 @@ def inspect_serializability(base_obj, name=None, depth=3, print_file=None):
 
 def _error(obj):
     try:
-        serialize._cloudpickle().dumps(obj, protocol=5, buffer_callback=lambda b: None)
+        _lazy.by_value.dumps(obj, protocol=5, buffer_callback=lambda b: None)
     except Exception as e:
         return e
     return None

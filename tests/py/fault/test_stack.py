@@ -272,3 +272,55 @@ def test_pdb_in_a_task():
     )
     assert r.returncode == 0, r.stderr
     assert "('y is', 42)" in r.stdout and "142" in r.stdout and r.stdout.rstrip().endswith("got 42")
+
+
+BY_VALUE = """
+    import inspect, traceback, warnings
+    import skate as ray
+
+    class Base:
+        @property
+        def far(self):
+            return [x for x in inner()]
+
+    def inner():
+        yield from (1 / n for n in (1, 0))
+
+    @ray.remote
+    def shown():
+        return inspect.getsource(inner), inspect.getsourcefile(Base.far.fget)
+
+    @ray.remote
+    def warned():
+        with warnings.catch_warnings(record=True) as got:
+            warnings.simplefilter("always")
+            warnings.warn("look here")
+        return warnings.formatwarning(got[0].message, got[0].category, got[0].filename, got[0].lineno)
+
+    @ray.remote
+    class Actor:
+        def fails(self):
+            return Base().far
+
+    ray.init(num_cpus=1)
+    print(*ray.get([shown.remote(), warned.remote()]), sep="\\n")
+    try:
+        ray.get(Actor.remote().fails.remote())
+    except ZeroDivisionError:
+        traceback.print_exc()
+"""
+
+
+def test_code_that_goes_by_value_keeps_its_file(tmp_path):
+    """cloudpickle 3.1.3 takes the name of the file away: no line of the source was anywhere."""
+    script = tmp_path / "of_mine.py"
+    script.write_text(textwrap.dedent(BY_VALUE))
+    r = subprocess.run([sys.executable, str(script)], env=ENV, capture_output=True, text=True, timeout=120)
+    assert r.returncode == 0 and "<dynamic-code>" not in r.stdout + r.stderr, r.stderr
+    source, warning = r.stdout.split("\n", 1)
+    assert "yield from (1 / n for n in (1, 0))" in source and str(script) in source
+    assert warning.startswith(f"{script}:") and 'warnings.warn("look here")' in warning
+    told = r.stderr.split("\n")
+    for line in ("return Base().far", "return [x for x in inner()]", "yield from (1 / n for n in (1, 0))"):
+        at = next(i for i, t in enumerate(told) if line in t)
+        assert told[at - 1].startswith(f'  File "{script}", line '), r.stderr

@@ -33,7 +33,6 @@ def folder() -> str:
 
 def keep(params: dict[str, Any], rb: Any, where: str, most: int) -> str | None:
     """Keeps a batch with the operator that failed on it; its id, None when it is larger than `most` bytes."""
-    import cloudpickle
     import pyarrow as pa
 
     if rb is None or rb.nbytes > most:
@@ -44,7 +43,7 @@ def keep(params: dict[str, Any], rb: Any, where: str, most: int) -> str | None:
     made = {k: v for k, v in params.items() if k not in ("whole", "at")}
     if "ctor" in made:
         made["fn"] = type(made["fn"])  # the instance is made anew
-    data = cloudpickle.dumps(
+    data = _lazy.by_value.dumps(
         {"params": made, "where": where, "batch": sink.getvalue().to_pybytes(), "path": sys.path, "cwd": os.getcwd()}, 5
     )
     if len(data) > most + (1 << 20):

@@ -1,0 +1,38 @@
+"""cloudpickle, as all of skate uses it: functions and classes that no other process could import go by value, and their code keeps the name of its file.
+
+cloudpickle 3.1.3 writes `<dynamic-code>` in the place of that name, so that equal functions are equal bytes wherever they were defined. Then a traceback has
+no line of the source, and neither have pdb, warnings, `skate stack` and `skate replay`. Versions before keep the name, as this does with each.
+
+What is loaded are plain pickles: who reads them needs cloudpickle only.
+"""
+
+from collections import ChainMap
+from io import BytesIO
+from types import CodeType
+
+import cloudpickle
+
+_FILE = 10  # of the arguments of CodeType, from Python 3.11 on
+
+
+def _code(code):
+    make, parts = cloudpickle.Pickler.dispatch_table[CodeType](code)
+    return make, (*parts[:_FILE], code.co_filename, *parts[_FILE + 1 :])
+
+
+class Pickler(cloudpickle.Pickler):
+    """cloudpickle.Pickler whose code objects keep the name of their file."""
+
+    dispatch_table = ChainMap({CodeType: _code}, *cloudpickle.Pickler.dispatch_table.maps)
+
+
+def dump(obj, file, protocol=None, buffer_callback=None):
+    """cloudpickle.dump with this Pickler."""
+    Pickler(file, protocol=protocol, buffer_callback=buffer_callback).dump(obj)
+
+
+def dumps(obj, protocol=None, buffer_callback=None):
+    """cloudpickle.dumps with this Pickler."""
+    with BytesIO() as file:
+        dump(obj, file, protocol, buffer_callback)
+        return file.getvalue()
