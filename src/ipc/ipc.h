@@ -181,8 +181,9 @@ sk_rc sk_forksrv_note(struct sk_forksrv *f, const void *p, size_t n, struct sk_e
 /* Next report without blocking: SK_OK, SK_EAGAIN (none), SK_EDEAD (the server is gone and, with it, all workers). */
 sk_rc sk_forksrv_next(struct sk_forksrv *f, struct sk_fork_report *out, struct sk_err *err) SK_MUST_USE;
 /* SIGKILLs server and workers, waits for them (all gone on return; gives up after 2 s when a process that user code forked and left
- * behind still holds the liveness pipe), closes. Idempotent; safe on SK_FORKSRV_EMPTY and on a zeroed struct. */
-void sk_forksrv_stop(struct sk_forksrv *f);
+ * behind still holds the liveness pipe), closes. Idempotent; safe on SK_FORKSRV_EMPTY and on a zeroed struct. True: the server had ended by itself
+ * (exit, not a signal), as far as anybody knows. */
+bool sk_forksrv_stop(struct sk_forksrv *f);
 /* True when the driver's half is consistent: all of its descriptors or none, what it holds back in order, a note's bytes with each note
  * and nothing with what has been sent. Its cost is what it holds back. The server's own half is checked after each of its turns in debug builds. */
 bool sk_forksrv_check(const struct sk_forksrv *f);

@@ -393,14 +393,14 @@ sk_rc sk_forksrv_next(struct sk_forksrv *f, struct sk_fork_report *out, struct s
     }
 }
 
-void sk_forksrv_stop(struct sk_forksrv *f) {
-    if (f->pid <= 0) return;
+bool sk_forksrv_stop(struct sk_forksrv *f) {
+    siginfo_t si = {0};
+    if (f->pid <= 0) return false;
     int64_t deadline = sk_now_ns() + GONE_WAIT_NS;
     /* By pidfd: should the program reap any child (or ignore SIGCHLD), the number may be someone else's by now. */
     if (f->pidfd >= 0) {
         (void)syscall(SYS_pidfd_send_signal, f->pidfd, SIGKILL, NULL, 0); /* ESRCH: dead already */
         (void)wait_fd(f->pidfd, deadline);
-        siginfo_t si;
         (void)waitid(P_PIDFD, (id_t)f->pidfd, &si, WEXITED | WNOHANG); /* ECHILD: someone else reaped it */
     }
     (void)wait_fd(f->live, deadline); /* nobody writes to it: readable means the last writer is gone */
@@ -409,4 +409,5 @@ void sk_forksrv_stop(struct sk_forksrv *f) {
     close_fd(&f->live);
     out_destroy(f->out);
     *f = SK_FORKSRV_EMPTY;
+    return si.si_code == CLD_EXITED;
 }

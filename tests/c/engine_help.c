@@ -127,7 +127,9 @@ __attribute__((constructor)) static void serve(void) {
     if (getenv("SK_TEST_BAD_START")) _exit(3);
     map_gate();
     const char *sf = getenv("SK_TEST_SERVER_FAULT");
-    if (sf && take_token("server", 0) && sk_fault_parse(sf, NULL) != SK_OK) abort();
+    bool mine = false;
+    for (int i = 0; sf && i < 64 && !mine; i++) mine = take_token("server", i);
+    if (mine && sk_fault_parse(sf, NULL) != SK_OK) abort();
     struct sk_runner r = {.define = define, .run = run, .serve_async = serve_async, .cancel = cancel_async, .env = take_env};
     struct sk_worker_hooks h = {.on_note = take_faults, .begin = begin};
     struct sk_err err = {0};
@@ -278,7 +280,7 @@ static void prepare(const struct eng_opt *o) {
     if (o->fault) setenv("SK_TEST_FAULT", o->fault, 1);
     if (o->server_fault) {
         setenv("SK_TEST_SERVER_FAULT", o->server_fault, 1);
-        make_token("server", 0);
+        for (int i = 0; i < SK_MAX(o->server_faults, 1); i++) make_token("server", i);
     }
     for (int i = 0; i < o->fault_skip; i++) make_token("skip", i);
     for (int i = 0; i < o->fault_workers; i++) make_token("fault", i);

@@ -100,7 +100,8 @@ struct eng_opt {
     const char *fault; /* armed in that many of the first workers, see fault.h */
     int fault_workers;
     int fault_skip;           /* but not in the first so many */
-    const char *server_fault; /* in the first fork server */
+    const char *server_fault; /* in the first fork server, */
+    int server_faults;        /* or in the first so many */
     char *const *argv;        /* instead of this program */
     int64_t idle_reap_ns;
     uint64_t lineage_bytes;

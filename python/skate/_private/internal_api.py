@@ -40,6 +40,8 @@ def memory_summary(
     s: dict = _skate.status()
     n = len({r.object_id for r in rows})
     out.append(f"{n} objects, {sum({r.object_id: r.object_size for r in rows}.values()) / 2**20:.1f} MiB")
+    if s.get("fork_server_restarts"):
+        out.append(f"Fork server: started again {s['fork_server_restarts']} times")
     if "store_size_bytes" in s:  # in Ray's words, which programs look for
         used, size = s["store_sealed_bytes"], s["store_size_bytes"]
         stored = n - s.get("spill_objects_on_disk", 0)

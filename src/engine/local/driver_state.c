@@ -47,7 +47,8 @@ static size_t l_status(struct sk_engine *e, char *buf, size_t cap) {
     if (l->space.spill) sk_spill_get_stats(l->space.spill, &d);
     int n = snprintf(
         buf, cap,
-        "workers %u\nworkers_idle %u\ntasks_known %u\ntasks_ready %u\ntasks_done %llu\nretries %llu\nworker_deaths %llu\nobjects %llu\n"
+        "workers %u\nworkers_idle %u\ntasks_known %u\ntasks_ready %u\ntasks_done %llu\nretries %llu\nworker_deaths %llu\n"
+        "fork_server_restarts %llu\nobjects %llu\n"
         "objects_lost %llu\nreruns %llu\nlineage_tasks %llu\nlineage_bytes %llu\n"
         "store_size_bytes %llu\nstore_sealed_bytes %llu\nstore_leased_bytes %llu\nstore_warm_bytes %llu\nstore_peak_bytes %llu\nstore_pins "
         "%llu\nheap_bytes %lld\nspilled_objects %llu\nspilled_bytes %llu\nrestored_objects %llu\nrestored_bytes %llu\nspill_io_read_bytes "
@@ -57,15 +58,15 @@ static size_t l_status(struct sk_engine *e, char *buf, size_t cap) {
         "spill_objects_damaged %llu\nmemory_limit_bytes %llu\nmemory_used_bytes %llu\nmemory_heap_bytes %llu\nmemory_stops %llu\n"
         "memory_kernel_kills %llu\nmemory_alone %u\n",
         l->pool.n_live, l->place.n_idle, l->tasks.n, l->place.n_ready, (unsigned long long)l->stats.n_tasks_done,
-        (unsigned long long)l->stats.n_retries, (unsigned long long)l->stats.n_worker_deaths, (unsigned long long)sk_own_n(l->own),
-        (unsigned long long)l->n_lost, (unsigned long long)l->stats.n_reruns, (unsigned long long)sk_lineage_n(l->lin),
-        (unsigned long long)sk_lineage_bytes(l->lin), (unsigned long long)s.size_bytes, (unsigned long long)s.sealed_bytes,
-        (unsigned long long)s.leased_bytes, (unsigned long long)s.warm_bytes, (unsigned long long)s.peak_bytes,
-        (unsigned long long)s.n_pins, (long long)sk_mem_bytes(SK_TAG_ENGINE), (unsigned long long)d.n_written,
-        (unsigned long long)d.written_bytes, (unsigned long long)d.n_read, (unsigned long long)d.read_bytes,
-        (unsigned long long)d.io_read_bytes, (unsigned long long)l->space.n_disk, (unsigned long long)l->space.disk_object_bytes,
-        (unsigned long long)d.disk_bytes, (unsigned long long)d.quota_bytes, (unsigned long long)d.n_failed,
-        (unsigned long long)l->space.n_overflow, (unsigned long long)l->space.overflow_bytes,
+        (unsigned long long)l->stats.n_retries, (unsigned long long)l->stats.n_worker_deaths, (unsigned long long)(l->pool.n_servers - 1),
+        (unsigned long long)sk_own_n(l->own), (unsigned long long)l->n_lost, (unsigned long long)l->stats.n_reruns,
+        (unsigned long long)sk_lineage_n(l->lin), (unsigned long long)sk_lineage_bytes(l->lin), (unsigned long long)s.size_bytes,
+        (unsigned long long)s.sealed_bytes, (unsigned long long)s.leased_bytes, (unsigned long long)s.warm_bytes,
+        (unsigned long long)s.peak_bytes, (unsigned long long)s.n_pins, (long long)sk_mem_bytes(SK_TAG_ENGINE),
+        (unsigned long long)d.n_written, (unsigned long long)d.written_bytes, (unsigned long long)d.n_read,
+        (unsigned long long)d.read_bytes, (unsigned long long)d.io_read_bytes, (unsigned long long)l->space.n_disk,
+        (unsigned long long)l->space.disk_object_bytes, (unsigned long long)d.disk_bytes, (unsigned long long)d.quota_bytes,
+        (unsigned long long)d.n_failed, (unsigned long long)l->space.n_overflow, (unsigned long long)l->space.overflow_bytes,
         (unsigned long long)sk_store_overflow_used(l->store), (unsigned long long)l->space.n_spoiled,
         (unsigned long long)l->mem.limit_bytes, (unsigned long long)l->mem.used_bytes, (unsigned long long)l->mem.heap_bytes,
         (unsigned long long)l->mem.n_stopped, (unsigned long long)l->mem.n_kernel_killed, l->mem.n_alone);

@@ -39,16 +39,19 @@ void sk_host_reports(struct sk_local *l) {
             continue;
         }
         if (rc == SK_EAGAIN) return;
-        /* The server is gone, and the kernel has killed every worker with it. A new one is started with the next worker. */
-        sk_pool_server_gone(l);
-        bool none = !sk_pool_any_up(l);
+        /* The server is gone, and the kernel has killed every worker with it. A new one is started now, as workers did well; else with the next worker. */
+        bool by_itself = sk_pool_server_gone(l), none = !sk_pool_any_up(l);
         uint32_t last = l->pool.next_proc; /* a sink that hears of the deaths may submit: later ones are a new server's */
         for (uint32_t i = 0; i < l->pool.n_used; i++)
             if (l->pool.workers[i] && l->pool.workers[i]->proc <= last) sk_loop_worker_died(l, l->pool.workers[i], -1, 0);
-        if (none) sk_pool_bad_start(l, "the fork server ends before a worker is ready; its own messages, on stderr, say why");
+        if (none && by_itself)
+            sk_pool_server_failed(l, true, "the fork server ends before a worker is ready; its own messages, on stderr, say why");
+        else if (none)
+            sk_pool_server_failed(
+                l, false,
+                "the fork server is killed before a worker is ready; a user may do so, and the kernel when memory is short (dmesg)");
         struct sk_err err;
-        if (!l->closing && l->pool.srv_dead && (!none || l->pool.n_bad_starts))
-            SK_IGNORE(sk_pool_server(l, &err)); /* refused: the next spawn tries again */
+        if (!none && !l->closing && l->pool.srv_dead) SK_IGNORE(sk_pool_server(l, &err)); /* refused: the next spawn tries again */
         return;
     }
 }

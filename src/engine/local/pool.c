@@ -91,15 +91,26 @@ sk_rc sk_pool_server(struct sk_local *l, struct sk_err *err) {
     sk_free(env);
     if (rc != SK_OK) return rc;
     l->pool.srv_dead = false;
+    l->pool.n_servers++;
     uint64_t one = 1; /* the watch thread must look at the new socket */
     if (l->host.wake_fd >= 0 && write(l->host.wake_fd, &one, sizeof one) < 0) return SK_ERR_SYS(err, "waking the watch thread");
     if (l->pool.spawn.note.n) rc = sk_forksrv_note(&l->pool.srv, l->pool.spawn.note.p, l->pool.spawn.note.n, err);
     return rc;
 }
 
-void sk_pool_server_gone(struct sk_local *l) {
-    sk_forksrv_stop(&l->pool.srv);
+bool sk_pool_server_gone(struct sk_local *l) {
     l->pool.srv_dead = true;
+    return sk_forksrv_stop(&l->pool.srv);
+}
+
+static void in_vain(struct sk_local *l, const char *why) { snprintf(l->pool.in_vain, sizeof l->pool.in_vain, "%.300s", why); }
+
+void sk_pool_server_failed(struct sk_local *l, bool by_itself, const char *why) {
+    char how[sizeof l->pool.in_vain];
+    uint32_t n = l->pool.starts.n + 1;
+    if (n == 1) snprintf(how, sizeof how, "%.300s", why);
+    else snprintf(how, sizeof how, "%.250s (%u times in a row)", why, n);
+    if (!sk_starts_ended(&l->pool.starts, sk_now_ns(), by_itself)) in_vain(l, how);
 }
 
 /* ---- processes ------------------------------------------------------------------------------------------------------------------ */
@@ -113,7 +124,7 @@ bool sk_pool_any_up(const struct sk_local *l) {
 void sk_pool_bad_start(struct sk_local *l, const char *why) {
     if (++l->pool.n_bad_starts < SK_BAD_STARTS || sk_pool_any_up(l)) return; /* with some up: they do all the work, see sk_pool_spawn */
     l->pool.n_bad_starts = 0;                                                /* what is submitted later tries again */
-    snprintf(l->pool.in_vain, sizeof l->pool.in_vain, "%.300s", why);
+    in_vain(l, why);
 }
 
 void sk_pool_started(struct sk_local *l, struct sk_lworker *w, int32_t pid) {
@@ -135,6 +146,7 @@ void sk_pool_ready(struct sk_local *l, struct sk_lworker *w, int32_t pid) {
     w->up = true;
     w->pid = pid;
     l->pool.n_bad_starts = 0;
+    sk_starts_ready(&l->pool.starts);
 }
 
 void sk_pool_gone(struct sk_local *l, struct sk_lworker *w) {
@@ -181,9 +193,12 @@ struct sk_lworker *sk_pool_spawn(struct sk_local *l) {
     }
     if (l->pool.n_bad_starts >= SK_BAD_STARTS && sk_pool_any_up(l)) return NULL;
     struct sk_err err;
-    if (l->pool.srv_dead && sk_pool_server(l, &err) != SK_OK) {
-        sk_pool_bad_start(l, err.msg);
-        return NULL;
+    if (l->pool.srv_dead) {
+        if (!sk_starts_may(&l->pool.starts, sk_now_ns())) return NULL; /* whoever waits looks again soon as long as something is ready */
+        if (sk_pool_server(l, &err) != SK_OK) {
+            sk_pool_server_failed(l, true, err.msg);
+            return NULL;
+        }
     }
     uint32_t i = 0;
     while (i < l->pool.n_slots && l->pool.workers[i]) i++;

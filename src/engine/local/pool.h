@@ -6,6 +6,7 @@
 
 #include "engine/conf.h"
 #include "engine/local/peer.h"
+#include "engine/starts.h"
 #include "ipc/ipc.h"
 
 struct sk_local;
@@ -29,7 +30,9 @@ struct sk_pool {                 /* pool.c */
     int64_t idle_reap_ns;
     struct sk_forksrv srv;
     bool srv_dead;
-    struct { /* how a fork server is started, from the engine's opening on */
+    struct sk_starts starts; /* of servers */
+    uint64_t n_servers;      /* that were started, with the first */
+    struct {                 /* how a fork server is started, from the engine's opening on */
         char *const *argv, *const *env;
         struct {
             uint8_t *p;
@@ -57,7 +60,10 @@ static inline uint32_t sk_pool_worker_state(const struct sk_lworker *w) { /* of 
 void sk_pool_look(struct sk_local *l, int64_t now_ns);
 void sk_pool_reap(struct sk_local *l, int64_t now_ns);                    /* idle workers, leases, punching */
 sk_rc sk_pool_server(struct sk_local *l, struct sk_err *err) SK_MUST_USE; /* a fork server */
-void sk_pool_server_gone(struct sk_local *l);                             /* it has ended; its workers are dead, and not buried yet */
+/* It has ended; its workers are dead, and not buried yet. True: by itself. */
+bool sk_pool_server_gone(struct sk_local *l);
+/* One ended, or could not be started, and no worker was ready: the next one has to wait, or what waits for workers fails, by the loop. */
+void sk_pool_server_failed(struct sk_local *l, bool by_itself, const char *why);
 bool sk_pool_any_up(const struct sk_local *l);
 bool sk_pool_check(const struct sk_local *l);
 #define SK_BAD_STARTS 8 /* so many processes in a row that end before they are ready: it is no accident */

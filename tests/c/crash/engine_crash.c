@@ -222,6 +222,31 @@ TEST_SLOW(crash_fork_server_points, 300) {
     CHECK(died > SK_COUNT(works) * SK_COUNT(points)); /* and some at their second */
 }
 
+static uint64_t status_of(const char *key) {
+    char text[4096], *at;
+    CHECK_LE(eng->state->status(eng, text, sizeof text), sizeof text);
+    CHECK((at = strstr(text, key)) != NULL);
+    return strtoull(at + strlen(key), NULL, 10);
+}
+
+/* It was given up after eight: what waited failed, and what came next, too, while it started again. */
+TEST(crash_fork_server_again_and_again) {
+    enum { DEATHS = SK_STARTS_OWN + 1 };
+    int64_t since = sk_now_ns();
+    eng_open(&(struct eng_opt){.server_fault = "forksrv.before_fork:kill:1", .server_faults = DEATHS});
+    sk_oid o[20], ready;
+    sk_aid a;
+    struct sk_actor_spec s = {.init = spec_of(&(struct job){.fn = "make", .a = {VAL(7)}, .n_a = 1})};
+    CHECK_OK(eng->ops->actor_create(eng, &s, &a, &ready, NULL));
+    for (int i = 0; i < 20; i++) o[i] = JOB(.fn = "make", .a = {VAL(i)}, .n_a = 1, .retries = 0); /* none of them ever began */
+    for (int i = 0; i < 20; i++) CHECK_EQ(eng_take(o[i]), i);
+    eng_release(ready);
+    sk_actor_release(eng, a);
+    CHECK_EQ(status_of("fork_server_restarts "), DEATHS);
+    CHECK_GE(sk_now_ns() - since, SK_SEC); /* it waited: 5, 10, 20 ms and so on */
+    eng_close_now();
+}
+
 /* ---- at random ------------------------------------------------------------------------------------------------------------------------- */
 
 TASK(held) { return gate_wait(0, 1) ? ret_i64(t, 0, 1, err) : SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut"); }

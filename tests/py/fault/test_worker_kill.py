@@ -1,5 +1,6 @@
 """Random SIGKILLs of workers during a job: the output is byte for byte that of an undisturbed run."""
 
+import concurrent.futures
 import hashlib
 import os
 import random
@@ -97,3 +98,33 @@ def test_main_job_same_bytes(tmp_path):
     src = os.path.join(sysconfig.get_path("stdlib"), "idlelib")
     job = os.path.join(os.path.dirname(__file__), "../../../examples/classify_files.py")
     same_bytes(lambda out: [job, src, "--out", str(out), "--limit", "120"], 0.4, rounds.rounds(1), tmp_path, rounds.seed())
+
+
+def test_a_fork_server_that_is_killed_again_and_again():
+    """After eight deaths in a row what waited for a worker failed, and so did the queries that followed while it was killed."""
+    import skate as ray
+    from skate._private.internal_api import memory_summary
+
+    @ray.remote(max_retries=0)
+    def double(x):
+        return x * 2
+
+    def query():
+        return ray.data.range(1000).map_batches(lambda b: {"n": b["id"] * 2}).sum("n")
+
+    ray.shutdown()
+    mine, killed = set(children(os.getpid())), set()
+    ray.init(num_cpus=2, object_store_memory=64 << 20)
+    refs = [double.remote(i) for i in range(10)]
+    with concurrent.futures.ThreadPoolExecutor(2) as threads:
+        got, total = threads.submit(ray.get, refs), threads.submit(query)
+        try:
+            while len(killed) < 9 and not got.done():  # none of them has had the time to make a worker
+                for pid in set(children(os.getpid())) - mine - killed:
+                    os.kill(pid, signal.SIGKILL)
+                    killed.add(pid)
+                concurrent.futures.wait([got], 0.001)
+            assert got.result(60) == [i * 2 for i in range(10)] and total.result(60) == 999_000
+            assert len(killed) == 9 and "Fork server: started again " in memory_summary(stats_only=True)
+        finally:
+            ray.shutdown()
