@@ -979,9 +979,9 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         """Number of blocks, of a materialized Dataset."""
         raise NotImplementedError("num_blocks: how many blocks there are is known after the run only: ds.materialize().num_blocks()")
 
-    def explain(self, write: str | None = None) -> str:
-        """Prints and returns the logical and the physical plan, and what the optimiser did. An operator that must have all of its input before it gives anything says BLOCKING, and what
-        it reads at least; the plan of that input stands below. Runs nothing.
+    def explain(self, write: str | None = None) -> None:
+        """Prints the logical and the physical plan, and what the optimiser did. An operator that must have all of its input before it gives anything says BLOCKING, and what
+        it reads at least; the plan of that input stands below. Runs nothing. explain_text() returns the same text instead.
 
         Args:
             write: A format of files: the plan is that of a write by this write_... method, given no more than a path ("parquet": write_parquet(path)).
@@ -991,7 +991,7 @@ class Dataset(Splits, Keyed, Conversions, Writers):
 
         Example:
             >>> import skate
-            >>> _ = skate.data.range(1000, override_num_blocks=4).repartition(2).explain()
+            >>> skate.data.range(1000, override_num_blocks=4).repartition(2).explain()
             logical
               Repartition (BLOCKING: all of its input first, of 7.8 KiB read (1,000 rows))  0 tasks  cpu 1
             physical
@@ -1003,11 +1003,25 @@ class Dataset(Splits, Keyed, Conversions, Writers):
               physical
                 [tasks] ReadRange  4 tasks  1000 rows  7.8 KiB  cpu 1
         """
+        print(self.explain_text(write))
+
+    def explain_text(self, write: str | None = None) -> str:
+        """What explain() prints, as text.
+
+        Args:
+            write: As in explain().
+
+        Raises:
+            ValueError: There is no such method for files.
+
+        Example:
+            >>> import skate
+            >>> "ReadRange->Map(abs)" in skate.data.range(4).map(abs).explain_text()
+            True
+        """
         ensure_engine()
         node = self._node if write is None else _lazy.write_job.plan_of(self, write)
-        text = explain(node, self.context.on_error, strategy(self.context))
-        print(text)
-        return text
+        return explain(node, self.context.on_error, strategy(self.context))
 
     def stats(self) -> str:
         """What the last execution did, operator by operator, as text; its last line names the bottleneck. Before the first one it says so, and what is known."""

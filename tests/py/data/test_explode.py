@@ -30,7 +30,7 @@ def test_a_pipeline(tmp_path, monkeypatch):
     rows = [{"i": i, "x": list(range(i % 4)), "y": str(i)} for i in range(200)]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet", row_group_size=50)
     ds = sd.read_parquet(tmp_path).explode("x").filter(expr="i > 150 and x is not null").filter(expr="i < 180").select_columns(["i", "x"])
-    text = ds.explain()
+    text = ds.explain_text()
     assert "reads 2 of 3 columns: i, x" in text and "(i < 180)" in text and "x is not" not in text[text.index("predicates") :]
     want = [{"i": r["i"], "x": r["x"]} for r in naive(rows, "x") if 150 < r["i"] < 180 and r["x"] is not None]
     assert ds.take_all() == want and ds.schema().types == [pa.int64(), pa.int64()]

@@ -342,9 +342,9 @@ def test_errors_of_the_run():
 
 
 def test_a_group_of_a_plan_says_what_it_does(capsys):
-    text = sd.range(10).groupby("id").count().explain()
+    text = sd.range(10).groupby("id").count().explain_text()
     assert "AggregateMap(id)" in text and "AggregateReduce(id)" in text
-    assert "GroupReduce(id)->MapBatches(<lambda>)" in sd.range(10).groupby("id").map_groups(lambda g: g).explain()
+    assert "GroupReduce(id)->MapBatches(<lambda>)" in sd.range(10).groupby("id").map_groups(lambda g: g).explain_text()
 
 
 def test_no_rows_have_columns():

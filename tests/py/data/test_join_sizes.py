@@ -133,7 +133,7 @@ def test_a_chain_with_a_limit_and_in_explain():
     ds = large().join(small(), "inner").join(sd.range(3).map(lambda r: {"id": r["id"] * 4, "z": 1}), "left_semi").limit(10)
     assert [r["id"] for r in ds.take_all()] == [0, 0, 4, 4, 8, 8, 0, 0, 4, 4]
     assert len(said(ds)) == 2 and "broadcast" in ds.stats()
-    assert "the side that may be small runs first" in ds.explain()
+    assert "the side that may be small runs first" in ds.explain_text()
 
 
 def test_filters_of_keys():

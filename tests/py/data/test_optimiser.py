@@ -23,8 +23,7 @@ def folder(tmp_path_factory):
 
 
 def physical(ds, capsys, write=None):
-    text = ds.explain(write)
-    capsys.readouterr()
+    text = ds.explain_text(write)
     return text[text.index("physical") :]
 
 
@@ -139,7 +138,7 @@ def test_the_plan_of_a_write(folder, capsys):
     assert "[tasks] ReadParquet->WriteFeather" in physical(read, capsys, "feather")
     for write in ("arrow", "sql", "files"):
         with pytest.raises(ValueError, match="feather, images, json"):
-            read.explain(write)
+            read.explain_text(write)
 
 
 def test_limit(monkeypatch, capsys):

@@ -181,9 +181,9 @@ def test_repartition_by_keys():
 
 
 def test_explain():
-    text = skate.data.range(10).random_shuffle(seed=1).explain()
+    text = skate.data.range(10).random_shuffle(seed=1).explain_text()
     assert "RandomShuffleMap" in text and "RandomShuffleReduce" in text and "partitions by size" in text
-    text = skate.data.range(10).repartition(3, keys=["id"]).explain()
+    text = skate.data.range(10).repartition(3, keys=["id"]).explain_text()
     assert "RepartitionMap(id)" in text and "RepartitionReduce(id)" in text and "3 partitions" in text
 
 
@@ -241,7 +241,7 @@ def test_rows_do_not_depend_on_the_strategy(strategy):
         assert strategy == "auto" or (sum(merges) > 0) == _skate.SHUFFLES[strategy]
         x = next(o["exchange"] for o in ops if "exchange" in o)
         assert x["strategy"] == strategy and x["packs"] and x["taken_bytes"] >= x["largest_bytes"] > 0
-        assert f"strategy {strategy} (" in ds.stats() and f"strategy {strategy}" in ds.explain()
+        assert f"strategy {strategy} (" in ds.stats() and f"strategy {strategy}" in ds.explain_text()
         return want
 
     exchanged(ds.random_shuffle(seed=5))

@@ -155,7 +155,7 @@ def test_a_limit_behind_it_makes_it_top_k():
             assert ds.sort("k", descending=True).limit(n).take_all() == want[:n]
     top = ds.sort("k", descending=True).rename_columns({"k": "x"}).limit(9)
     assert [r["id"] for r in top.take_all()] == [r["id"] for r in want[:9]]
-    assert "SortMap" in top.stats() and "top-k" in top.explain()
+    assert "SortMap" in top.stats() and "top-k" in top.explain_text()
     assert sum(o["rows_out"] for o in top.stats_dict()["ops"] if "SortMap" in o["label"]) <= 9 * 60, top.stats()
     assert [r["id"] for r in ds.sort("k", descending=True).filter(lambda r: r["k"] < 100).limit(3).take_all()] == [
         r["id"] for r in want if r["k"] < 100
@@ -230,10 +230,10 @@ def test_refused():
         skate.data.from_items([{"a": "x"}]).sort("a", boundaries=[1]).take_all()
 
 
-def test_explain(capsys):
-    text = skate.data.range(10).sort("id", descending=True).explain()
+def test_explain():
+    text = skate.data.range(10).sort("id", descending=True).explain_text()
     assert "SortMap(id descending)" in text and "SortReduce(id descending)" in text
-    text = skate.data.range(10).sort("id", boundaries=[3, 5]).explain()
+    text = skate.data.range(10).sort("id", boundaries=[3, 5]).explain_text()
     assert "3 partitions" in text
 
 
