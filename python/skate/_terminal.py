@@ -24,12 +24,12 @@ BAR = 16  # columns of the bar; half of it where there is little room
 
 @dataclass
 class Look:
-    """What a line says: what goes on, how much of it is done (total: -1 where that is unknown), and numbers."""
+    """What a line says: what goes on, the share of it that is done (None: not known), and numbers; the first of them is there however narrow the line is. bar: whether there is one."""
 
     what: str
-    done: int
-    total: int
+    share: float | None
     notes: list[str] = field(default_factory=list)
+    bar: bool = True
 
 
 class Above:
@@ -184,18 +184,20 @@ def rendered(look: Look, width: int) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    notes = [f"{look.done:,}/{look.total:,} inputs" if look.total >= 0 else f"{look.done:,} inputs", *look.notes]
+    notes = list(look.notes)
     while len(notes) > 1 and len(" · ".join(notes)) + BAR // 2 + 14 > width:
         notes.pop()
     said = " · ".join(notes)
-    columns = BAR if width - len(said) - BAR >= 30 else BAR // 2
+    columns = 0 if not look.bar else BAR if width - len(said) - BAR >= 30 else BAR // 2
     room = max(width - columns - len(said) - 2, 1)
     what = look.what if len(look.what) <= room else look.what[: room - 1] + "…"
+    cells: list[Any] = [Text(what, style="bold"), Text(said)]
+    if look.bar:
+        cells.insert(1, ProgressBar(total=None if look.share is None else 1.0, completed=look.share or 0.0, width=columns, pulse=look.share is None))
     grid = Table.grid(padding=(0, 1, 0, 0))
-    for n in (len(what), columns, len(said)):
+    for n in (len(what), columns, len(said)) if look.bar else (len(what), len(said)):
         grid.add_column(no_wrap=True, overflow="crop", width=n)
-    bar = ProgressBar(total=max(look.total, 1) if look.total >= 0 else None, completed=look.done, width=columns, pulse=look.total < 0)
-    grid.add_row(Text(what, style="bold"), bar, Text(said))
+    grid.add_row(*cells)
     return grid
 
 
@@ -238,10 +240,11 @@ def counted(items: Iterable[Any], what: str, total: int, context: Any) -> Iterab
 
 
 def _counted(items: Iterable[Any], line: Line, what: str, total: int) -> Iterator[Any]:
-    n = 0
+    n, over = 0, False
 
     def look(seconds: float) -> Look:
-        return Look(what, n, total, [f"{clock(seconds / n * (total - n))} left"])
+        left = [] if over else [f"{clock(seconds / n * (total - n))} left"]
+        return Look(what, n / total if total else 1.0, [f"{n:,}/{total:,} inputs", *left], bar=not over or n == total)
 
     try:
         for item in items:
@@ -249,4 +252,5 @@ def _counted(items: Iterable[Any], line: Line, what: str, total: int) -> Iterato
             line.draw(look)
             yield item
     finally:
-        line.close()
+        over = True
+        line.close(look)

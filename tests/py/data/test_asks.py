@@ -332,7 +332,7 @@ def test_25_quiet(tmp_path, tty, off):
             seen = os.read(ours, 1 << 20).decode()
         except (BlockingIOError, OSError):
             seen = ""
-        assert "\n" not in seen and (seen == "" if off else " inputs · " in seen)  # one line, drawn over
+        assert "\n" not in seen and (seen == "" if off else " inputs read · " in seen)  # one line, drawn over
     os.close(ours)
 
 
@@ -371,8 +371,8 @@ def test_25_the_line_fits_and_says_what_matters():
         console = Console(file=io.StringIO(), width=width)
         console.print(rendered(looked(stats, 2.0, {}), width), end="")
         line = console.file.getvalue().rstrip("\n")
-        assert len(line) <= width and "\n" not in line and "… " in line and "10/10 inputs" in line
-        assert width < 120 or line.endswith(" · 25 rows/s · 0:00:02 left · limited by MapBatches(function_7)")
+        assert len(line) <= width and "\n" not in line and "… " in line and "%" in line
+        assert width < 120 or line.endswith(" · 25 rows/s · 0:00:00 left · limited by MapBatches(function_7)")
 
 
 # ---- 26: the bottleneck

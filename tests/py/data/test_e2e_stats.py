@@ -1,5 +1,7 @@
 """stats(), explain(), progress."""
 
+import contextlib
+import gc
 import io
 import json
 import logging
@@ -11,8 +13,10 @@ import time
 import types
 
 import numpy as np
+import pytest
 import skate
 import skate.data as sd
+from skate import _terminal
 from skate._private import timeline
 from skate.data.run import stall
 
@@ -65,12 +69,82 @@ def test_progress_line_is_honest():
         "bottleneck": 1,
     }
     look = looked(stats, 2.0, {"Read": [(10, 1 << 20)] * 400})
-    assert (look.what, look.done, look.total) == ("Read->Map(f) · MapBatches(Model)", 120, 400)
-    assert look.notes == ["500 rows/s", "120 MiB", "0:00:05 left", "limited by MapBatches(Model)"]  # rows and bytes of the input
+    assert (look.what, look.share) == ("Read->Map(f) · MapBatches(Model)", 0.3)
+    assert look.notes == ["30%", "120/400 inputs read", "500 rows/s", "120 MiB", "0:00:05 left", "limited by MapBatches(Model)"]  # rows and bytes of the input
     assert looked(stats, 2.0, {}, verbose=True).what == "Read->Map(f) 120/400 · MapBatches(Model) 80"
     blocks = {"label": "Blocks", "kind": "blocks", "rows_out": 100, "bytes_out": 800, "blocks_out": 20, "total_units": -1}
     look = looked({"ops": [blocks, {"label": "Map(f)", "kind": "tasks", "tasks_done": 5, "tasks_queued": 15}], "bottleneck": None}, 1.0, {})
-    assert (look.what, look.done, look.total, look.notes[0], look.notes[-1]) == ("Map(f)", 5, 20, "25 rows/s", "limited by the consumer")
+    assert (look.what, look.share, look.notes[:3], look.notes[-1]) == ("Map(f)", 0.25, ["25%", "5/20 inputs read", "25 rows/s"], "limited by the consumer")
+
+
+def source(done, total, task_s=0.0):
+    return {"label": "Read", "kind": "tasks", "tasks_done": done, "total_units": total, "task_ns_total": int(task_s * done * 1e9), "rows_out": done}
+
+
+def stage(done, queued, running=0, task_s=0.0, **more):
+    ns = int(task_s * done * 1e9)
+    return {"label": "Map", "kind": "tasks", "tasks_done": done, "tasks_queued": queued, "tasks_running": running, "total_units": -1, "task_ns_total": ns, **more}
+
+
+def test_progress_weighs_all_operators():
+    from skate.data.run.progress import looked, share
+
+    assert share([], 1.0) is None and share([{"label": "Blocks", "kind": "blocks"}], 1.0) is None  # nothing is known
+    assert share([source(0, 10)], 1.0) == 0.0 and share([source(3, 10)], 1.0) == 0.3
+    assert share([source(10, 10)], 1.0) == 0.99  # full when the run is over, and not before
+    slow = [source(100, 100, 0.01), stage(10, 88, 2, 0.9)]  # all is read, nine tenths of the work are open
+    assert 0.1 < share(slow, 5.0) < 0.12
+    first = [source(100, 100, 0.01), stage(0, 98, 2)]  # it runs its first tasks for a minute
+    assert share(first, 60.0) < 0.001
+    sort = [source(20, 20, 0.1), stage(0, 0, merges=True), stage(0, 0)]  # the reduces wait for all maps
+    assert share(sort, 1.0) == 0.5
+    assert share([source(10, 20, 0.1), *sort[1:]], 1.0) == 0.25
+    assert 0.6 < share([source(20, 20, 0.1), stage(0, 0, merges=True), stage(1, 2, 1, 0.4)], 2.0) < 0.7
+    join = [source(10, 10, 0.1), source(5, 10, 0.1), stage(2, 2, 0, 0.1)]  # what came to it is half of what will
+    assert share(join, 1.0) == pytest.approx((1 + 0.5 + 0.8 * 0.25) / 2.8)
+    assert share([source(10, 20, 0.1), {"label": "limit=3", "kind": "limit", "total_units": -1}], 1.0) == 0.5
+
+    over = looked({"ops": [source(0, 7), {"label": "limit=3", "kind": "limit", "rows_out": 3}], "done": True, "bottleneck": 0}, 2.0, {}, ended="stopped by the consumer")
+    assert (over.share, over.bar, over.notes) == (1.0, True, ["done", "0/7 inputs read", "3 rows", "0:00:02"])
+    for why in ("stopped by the consumer", "ended by ValueError"):
+        look = looked({"ops": slow, "bottleneck": 1}, 5.0, {}, ended=why)
+        assert not look.bar and look.notes == [why, "100/100 inputs read", "0 rows", "0:00:05"]
+
+
+def shares(monkeypatch, ds):
+    """What the line says while ds runs: [(share, whether the run is over)]."""
+    from skate.data.run import progress
+
+    seen = []
+    monkeypatch.setattr(progress, "EVERY_S", 0.01)
+    monkeypatch.setattr(sys, "stderr", Tty())
+    real = progress.looked
+
+    def look(stats, *more):
+        seen.append((real(stats, *more).share, stats["done"]))
+        return real(stats, *more)
+
+    monkeypatch.setattr(progress, "looked", look)
+    monkeypatch.setattr(_terminal, "EVERY_S", 0.0)
+    ds.take_all()
+    monkeypatch.undo()
+    return seen
+
+
+def test_progress_is_full_only_at_the_end(monkeypatch):
+    class Slow:
+        def __call__(self, batch):
+            time.sleep(0.02)
+            return batch
+
+    for ds in (
+        sd.range(200, override_num_blocks=20).map_batches(Slow, concurrency=1),
+        sd.range(2000, override_num_blocks=10).map_batches(slow).sort("id").map_batches(slow, num_cpus=0.5),
+    ):
+        seen = shares(monkeypatch, ds)
+        assert len(seen) > 5 and all(s < 1 for s, over in seen if not over) and all(s == 1 for s, over in seen if over)
+        open_work = [s for s, over in seen if not over]
+        assert min(open_work) < 0.3 and max(open_work) > 0.5
 
 
 class Tty(io.StringIO):
@@ -89,7 +163,7 @@ def test_progress_draws_on_a_terminal_only(monkeypatch):
     for b in ds.iter_batches(batch_size=500):
         print("got", b["id"][0])
     drawn = out.getvalue()
-    assert "ReadRange->MapBatches(slow)" in drawn and "/40 inputs · " in drawn
+    assert "ReadRange->MapBatches(slow)" in drawn and "/40 inputs read · " in drawn
     for line in drawn.split("\n")[:-1]:  # what was printed stands alone on its line
         assert line.rpartition("\r\x1b[K")[2].startswith("got "), repr(line)
     assert sys.stdout is out and sys.stderr is out
@@ -115,8 +189,29 @@ def test_progress_in_a_notebook(monkeypatch):
     monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell))
     monkeypatch.setitem(sys.modules, "IPython.display", types.SimpleNamespace(display=display))
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    sd.range(2000, override_num_blocks=40).map_batches(slow).count()
-    assert ids == [True] and len(shown) > 1 and "40/40 inputs" in shown[-1]["text/plain"] and shown[-1]["text/html"].startswith("<pre")
+    monkeypatch.setattr(_terminal, "EVERY_S", 0.0)
+
+    def last(work, error=()):
+        ids.clear(), shown.clear()
+        with pytest.raises(error) if error else contextlib.nullcontext():
+            work()
+        assert ids == [True] and len(shown) > 1 and shown[-1]["text/html"].startswith("<pre")
+        return shown[-1]["text/plain"]
+
+    ds = sd.range(2000, override_num_blocks=40).map_batches(slow)
+    assert "done · 40/40 inputs read · " in last(ds.count)
+    assert "done · " in last(lambda: ds.limit(60).take_all())  # ended early, and has done all of its work
+
+    def few():
+        for i, _ in enumerate(ds.iter_batches(batch_size=50, prefetch_batches=0)):
+            if i == 3:
+                break
+        gc.collect()
+
+    left = last(few)
+    assert "stopped by the consumer" in left and "━" not in left
+    bad = ds.map(lambda row: row if row["id"] < 1000 else 1 / 0)
+    assert "ended by " in last(bad.take_all, Exception) and "━" not in shown[-1]["text/plain"]
 
 
 IN_TERMINAL = """

@@ -5,6 +5,7 @@ some seconds, which says who waits for what (stall.py).
 from __future__ import annotations
 
 import logging
+import sys
 from typing import Any
 
 from skate._terminal import EVERY_S, Line, Look
@@ -23,6 +24,7 @@ class Progress:
         self.line = Line(context)
         self.tick = 1.0 if self.line.place is None else EVERY_S
         self.quiet = stall.Quiet()
+        self.ended: str | None = None
 
     def next(self) -> Any:
         while True:
@@ -39,16 +41,18 @@ class Progress:
         """What the line says now."""
         if self.sizes is None:
             self.sizes = sizes(self.node)
-        return looked(self.x.stats(), seconds, self.sizes, self.verbose)
+        return looked(self.x.stats(), seconds, self.sizes, self.verbose, self.ended)
 
     def warn(self) -> None:
         seconds, who = self.x.quiet()
         if not self.quiet.wants(seconds) or not self.quiet.look(seconds, stall.sample(), stall.longest_s(self.x.stats())):
             return
-        self.close()
         logging.getLogger("ray.data").warning("Nothing has moved for %.0f s (`skate stack` shows where the tasks are): %s", seconds, who)
 
     def close(self) -> None:
+        """The end of the run, called while what ended it, if something did, is being handled: the last line says what it was."""
+        error = sys.exc_info()[0]
+        self.ended = "done" if error is None else "stopped by the consumer" if issubclass(error, GeneratorExit) else f"ended by {error.__name__}"
         self.line.close(self.look)
 
 
@@ -66,10 +70,12 @@ def sizes(node: Any) -> dict[str, list[tuple[int, int]]]:
     return out
 
 
-def looked(stats: dict[str, Any], elapsed: float, inputs: dict[str, list[tuple[int, int]]], verbose: bool = False) -> Look:
-    """A run as a line: "Read->Map ━━━━ 120/400 inputs · 1,234 rows/s · 5.6 MiB · 0:00:05 left · limited by MapBatches(Model)". Rows and bytes are those of
-    the inputs that are done; bytes as their files or ranges say. verbose: what goes on has the tasks of each operator."""
+def looked(stats: dict[str, Any], elapsed: float, inputs: dict[str, list[tuple[int, int]]], verbose: bool = False, ended: str | None = None) -> Look:
+    """A run as a line: "Read->Map ━━━━ 30% · 120/400 inputs read · 1,234 rows/s · 5.6 MiB · 0:00:05 left · limited by MapBatches(Model)". The share is that of the work (share());
+    rows and bytes are those of the inputs that were read; bytes as their files or ranges say. verbose: what goes on has the tasks of each operator. ended: how the run ended, for the
+    last line: only one that has done its work has a bar, which is full."""
     ops = stats.get("ops") or []
+    over = bool(stats.get("done")) or ended == "done"
     done = total = rows = size = 0
     for i, o in enumerate(ops):
         n = o.get("total_units", -1)
@@ -82,21 +88,25 @@ def looked(stats: dict[str, Any], elapsed: float, inputs: dict[str, list[tuple[i
         elif o.get("kind") == "blocks":  # all of them are there; what takes them tells how far it is
             n = o.get("blocks_out", 0)
             mine = min(n, ops[i + 1].get("tasks_done", 0)) if i + 1 < len(ops) else n
-            share = mine / n if n else 0
-            rows, size = rows + round(o.get("rows_out", 0) * share), size + round(o.get("bytes_out", 0) * share)
+            part = mine / n if n else 0
+            rows, size = rows + round(o.get("rows_out", 0) * part), size + round(o.get("bytes_out", 0) * part)
         else:
             continue
         done, total = done + mine, total + n
-    notes = [f"{rows / elapsed:,.0f} rows/s"] if elapsed > 0 else []
+    part = 1.0 if over else share(ops, elapsed)
+    left = None if ended or not part else elapsed * (1 - part) / part
+    shown = [o for o in ops if o.get("kind") != "blocks"] or ops
+    what = " · ".join(f"{o['label']} {_tasks(o)}" if verbose else o["label"] for o in shown)
+    notes = [("done" if over else ended) if ended else "working" if part is None else f"{int(part * 100)}%"]
+    notes += [f"{done:,}/{total:,} inputs read"] if ops else []
+    notes += [f"{ops[-1].get('rows_out', 0):,} rows", clock(elapsed)] if ended and ops else []
+    notes += [f"{rows / elapsed:,.0f} rows/s"] if elapsed > 0 and not ended else []
     notes += [nbytes(size)] if size else []
-    left = seconds_left(ops, elapsed) if ops and elapsed > 0 else None
     notes += [f"{clock(left)} left"] if left is not None else []
     i = stats.get("bottleneck")
-    shown = [o for o in ops if o.get("kind") != "blocks"] or ops
     limit = ops[i]["label"] if isinstance(i, int) and 0 <= i < len(ops) else "the consumer"
-    notes += [f"limited by {limit}"] if shown and limit != shown[-1]["label"] or len(shown) > 1 else []
-    what = " · ".join(f"{o['label']} {_tasks(o)}" if verbose else o["label"] for o in shown)
-    return Look(what, done, total if ops else -1, notes)
+    notes += [f"limited by {limit}"] if not ended and (shown and limit != shown[-1]["label"] or len(shown) > 1) else []
+    return Look(what, part, notes, bar=over or not ended)
 
 
 def _tasks(o: dict[str, Any]) -> str:
@@ -104,10 +114,32 @@ def _tasks(o: dict[str, Any]) -> str:
     return f"{o.get('tasks_done', 0)}/{total}" if total is not None and total >= 0 else str(o.get("tasks_done", 0))
 
 
-def seconds_left(ops: list[dict[str, Any]], elapsed: float) -> float | None:
-    """A guess from what was done so far: of the sources' tasks while they run, then of the operator that has most to do beside what it did; None: nothing is known."""
-    total, done = ops[0].get("total_units", -1), ops[0].get("tasks_done", 0)
-    if total and total > 0 and done < total:
-        return elapsed / done * (total - done) if done else None
-    left = [elapsed * (o.get("tasks_queued", 0) + o.get("tasks_running", 0)) / o["tasks_done"] for o in ops if o.get("tasks_done")]
-    return max(left) if left and max(left) > 0 else None
+def share(ops: list[dict[str, Any]], elapsed: float) -> float | None:
+    """How much of a run's work is done, below 1; None: not known yet. Each operator's share is that of its tasks, of those that came times what the operators in front of it have
+    yet to give; it weighs the time that all of its tasks take by those that are done. One that has none done weighs its tasks times the time that has passed, which its
+    first task may have taken, and one to which nothing came yet, such as a reduce, the mean of the others."""
+    parts: list[float] = []
+    weights: list[float | None] = []
+    sources: list[float] = []
+    before = 1.0  # the share of the operator in front
+    for o in ops:
+        done, total = o.get("tasks_done", 0), o.get("total_units", -1)
+        came = done + o.get("tasks_queued", 0) + o.get("tasks_running", 0)
+        if total is not None and total >= 0:
+            before = done / total if total else 1.0
+            sources.append(before)
+            expected = float(total)
+        elif o.get("kind") in ("blocks", "limit", "union") or o.get("merges") and not came:
+            continue  # it runs no tasks; those of a merge are there only if the strategy wants them
+        else:
+            before = min([before, *sources]) * (done / came if came else 0.0)
+            expected = done / before if before else float(came)
+        took = o.get("task_ns_total", 0) / 1e9 / done if done else 0.0
+        weights.append(expected * took if done and took else expected * elapsed if came and not done else None)
+        parts.append(before)
+    if not any(parts):
+        return 0.0 if parts else None
+    known = [w for w in weights if w]
+    other = sum(known) / len(known) if known else 1.0
+    all_of_them = [other if w is None else w for w in weights]
+    return min(sum(p * w for p, w in zip(parts, all_of_them, strict=True)) / (sum(all_of_them) or 1.0), 0.99)
