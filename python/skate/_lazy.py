@@ -88,6 +88,7 @@ MODULES = {
     "ranges": "skate.data.values.ranges",
     "rebatch": "skate.data.values.rebatch",
     "row_dicts": "skate.data.values.row_dicts",
+    "selection": "skate.data.values.selection",
     "to_arrow": "skate.data.values.to_arrow",
     "value_types": "skate.data.values.types",
     "unify": "skate.data.values.unify",
@@ -179,6 +180,7 @@ if TYPE_CHECKING:
     from skate.data.values import ranges as ranges
     from skate.data.values import rebatch as rebatch
     from skate.data.values import row_dicts as row_dicts
+    from skate.data.values import selection as selection
     from skate.data.values import to_arrow as to_arrow
     from skate.data.values import types as value_types  # noqa: F401
     from skate.data.values import unify as unify

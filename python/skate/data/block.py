@@ -201,9 +201,7 @@ class BlockAccessor:
         """
         if self._is_pandas():
             return self._block.take(indices).reset_index(drop=True)
-        import pyarrow as pa
-
-        return self.to_arrow().take(pa.array(indices, pa.int64()))  # typed: no index at all would be of the null type
+        return _lazy.selection.take(self.to_arrow(), indices)
 
     def select(self, columns: list[str]) -> Any:
         """Some columns, as a block of the same kind (a Table, if it is a dict). ValueError for names that are none.

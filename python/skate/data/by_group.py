@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from skate.data import aggregate as ag
 from skate.data.group_keys import key_columns, plain
 from skate.data.values.from_arrow import to_objects
+from skate.data.values.selection import take, take_values
 from skate.data.values.to_arrow import from_objects
 from skate.data.values.unify import MissingColumn, columns_are, merge
 
@@ -114,11 +115,11 @@ class Groups:
 
     def arranged(self, col: Any) -> Any:
         """A column's values, group by group."""
-        return col if self.order is None else col.take(pa.array(self.order))
+        return col if self.order is None else take_values(col, pa.array(self.order))
 
     def slices(self, rb: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The rows of each group."""
-        rb = rb if self.order is None else rb.take(pa.array(self.order))
+        rb = rb if self.order is None else take(rb, self.order)
         ends = np.cumsum(self.sizes).tolist()
         for a, b in zip([0, *ends], ends, strict=False):
             yield rb.slice(a, b - a)
@@ -188,7 +189,7 @@ class Aggregates:
             if on is not None and on not in rb.schema.names:
                 raise MissingColumn(f"{self.label}: {f.name}: there is no column {on!r}; {columns_are(on, rb.schema.names)}")
         g = Groups(key, rb.num_rows)
-        cols = [c.take(pa.array(g.first)) for c in key]
+        cols = [take_values(c, pa.array(g.first)) for c in key]
         tables = [pa.Table.from_batches([rows]) for rows in g.slices(rb)]
         keys = self._plain_keys(cols, g.n)
         states = [
@@ -214,7 +215,7 @@ class Aggregates:
         if g.n == rb.num_rows:
             return rb
         states = [_merged(f, g, s) for f, s in zip(self.aggs, rb.columns[len(self.keys) :], strict=True)]
-        return self._batch([c.take(pa.array(g.first)) for c in key], states)
+        return self._batch([take_values(c, pa.array(g.first)) for c in key], states)
 
     def results(self, rb: pa.RecordBatch) -> pa.RecordBatch:
         """The results of states: the key's columns, then one an aggregate."""

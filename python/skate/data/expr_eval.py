@@ -251,7 +251,7 @@ def _list_sort(v: pa.Array, order: str, null_placement: str) -> pa.Array:
             pa.RecordBatch.from_arrays([pc.list_parent_indices(lists), values], names=["row", "value"]),
             options=pc.SortOptions(keys) if by_key else pc.SortOptions([k[:2] for k in keys], null_placement=null_placement),
         )
-        values = values.take(at)
+        values = _lazy.selection.take_values(values, at)
     out = _relist(pc.list_value_length(lists), values, lists.is_null() if lists.null_count else None, _T.is_large_list(lists.type))
     return out if out.type.equals(v.type) else out.cast(v.type)
 

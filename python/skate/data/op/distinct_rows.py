@@ -8,8 +8,8 @@ from skate import _lazy
 from skate.data.op import Batches, Operator, Params
 from skate.data.op.group_partial import ROWS
 
-pa = _lazy.module("pyarrow")
 by_group = _lazy.module("skate.data.by_group")
+selection = _lazy.module("skate.data.values.selection")
 unify = _lazy.module("skate.data.values.unify")
 
 
@@ -28,7 +28,7 @@ class DistinctRows(Operator):
         def first_rows() -> Any:
             rb = unify.merge(held)
             at = runs.groups(rb).first
-            return rb.take(pa.array(at[1:] if runs.goes_on(last, rb) else at))
+            return selection.take(rb, at[1:] if runs.goes_on(last, rb) else at)
 
         for rb in batches:
             empty = rb

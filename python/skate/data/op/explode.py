@@ -11,6 +11,7 @@ np = _lazy.module("numpy")
 pa = _lazy.module("pyarrow")
 pc = _lazy.module("pyarrow.compute")
 to_arrow = _lazy.module("skate.data.values.to_arrow")
+selection = _lazy.module("skate.data.values.selection")
 rows = _lazy.module("skate.data.worker.rows")
 
 
@@ -51,8 +52,8 @@ def _exploded(rb: Any, i: int) -> Any:
     none = np.repeat(n == 0, np.maximum(n, 1))  # what a row without elements gives
     element = np.cumsum(~none) - 1
     at = pc.if_else(to_arrow.array_from_numpy(none, None), pa.scalar(None, pa.int64()), to_arrow.array_from_numpy(element, None))
-    values = pc.list_flatten(rb.column(i)).take(at)
-    out = rb.take(to_arrow.array_from_numpy(parent, None))
+    values = selection.take_values(pc.list_flatten(rb.column(i)), at)
+    out = selection.take(rb, parent)
     return out.set_column(i, rb.schema.field(i).with_type(values.type), values)
 
 

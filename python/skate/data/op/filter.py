@@ -12,6 +12,7 @@ pa = _lazy.module("pyarrow")
 evaluation = _lazy.module("skate.data.expr_eval")  # 80 ms at the first import: only who has an expression pays it
 expressions = _lazy.module("skate.data.expressions")
 encoded_text = _lazy.module("skate.data.values.encoded_text")
+selection = _lazy.module("skate.data.values.selection")
 rows = _lazy.module("skate.data.worker.rows")
 
 
@@ -44,13 +45,13 @@ class Filter(Operator):
                 if keep is not None:
                     few = [n for n in rb.schema.names if n in keep] or rb.schema.names[:1]  # rows are counted by a column
                     rb = rb.select(few) if len(few) < rb.num_columns else rb
-                return [rb.filter(mask) if isinstance(mask, pa.Array) else rb.slice(0, rb.num_rows if mask.as_py() else 0)]
+                return [selection.where(rb, mask) if isinstance(mask, pa.Array) else rb.slice(0, rb.num_rows if mask.as_py() else 0)]
 
             return rows.by_batch(params, batches, task, kept)
 
         def build(got: list[Any], rb: Any) -> list[Any]:
             keep = [True if v else False for v in got]
-            return [rb if all(keep) else rows.where(rb, np.array(keep, bool))]
+            return [rb if all(keep) else selection.where(rb, np.array(keep, bool))]
 
         return rows.by_row(params, batches, task, lambda got: None, build, keeps=True)
 

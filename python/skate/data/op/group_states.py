@@ -18,6 +18,7 @@ in_kernel = _lazy.module("skate.data.in_kernel")
 np = _lazy.module("numpy")
 pa = _lazy.module("pyarrow")
 pc = _lazy.module("pyarrow.compute")
+selection = _lazy.module("skate.data.values.selection")
 
 SUM_OF, COUNT_OF = "\1sum {}", "\1count {}"  # names of what a mean's bound is worked out from
 PRODUCT = "\1"  # begins the name of a column of products: "\1" and the number of the aggregate, then aa, ab or bb
@@ -82,7 +83,7 @@ class Calls:
             return made
         order = [(f"{i}", "ascending") for i in range(len(self.of.keys))]
         keys = made.select(range(len(order))).rename_columns([name for name, _ in order])
-        return made.take(pc.sort_indices(keys, order))
+        return selection.take(made, pc.sort_indices(keys, order))
 
 
 def states_of(params: Params) -> Any:

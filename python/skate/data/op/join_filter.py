@@ -9,6 +9,7 @@ from skate import _lazy, _skate
 from skate.data.op import Batches, Operator, Params
 
 pa = _lazy.module("pyarrow")
+selection = _lazy.module("skate.data.values.selection")
 
 LOOK = 32 << 10  # rows of a task after which it is asked whether the filter pays
 PAYS = 0.7  # of them passed: it does not
@@ -28,7 +29,7 @@ class JoinFilter(Operator):
             n = len(index) // 4
             seen += rb.num_rows
             passed += n
-            yield rb if n == rb.num_rows else rb.take(pa.Array.from_buffers(pa.uint32(), n, [None, pa.py_buffer(index)]))
+            yield rb if n == rb.num_rows else selection.take(rb, pa.Array.from_buffers(pa.uint32(), n, [None, pa.py_buffer(index)]))
 
 
 operator = JoinFilter()

@@ -8,7 +8,7 @@ from skate import _lazy
 from skate.data.op import Batches, Columns, Operator, Params
 
 np = _lazy.module("numpy")
-rows = _lazy.module("skate.data.worker.rows")
+selection = _lazy.module("skate.data.values.selection")
 
 
 class RandomSample(Operator):
@@ -20,7 +20,7 @@ class RandomSample(Operator):
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:
         rng = np.random.default_rng([task.seq, params["seed"] & 0xFFFFFFFFFFFFFFFF])  # a function of (task, seed, row), Ray's own
         for rb in batches:
-            yield rows.where(rb, rng.random(rb.num_rows) < params["fraction"])
+            yield selection.where(rb, rng.random(rb.num_rows) < params["fraction"])
 
 
 operator = RandomSample()

@@ -9,6 +9,7 @@ from skate import _lazy
 from skate.data.op import Batches, Operator, Params
 
 np = _lazy.module("numpy")
+selection = _lazy.module("skate.data.values.selection")
 rows = _lazy.module("skate.data.worker.rows")
 
 
@@ -25,7 +26,7 @@ class SplitRows(Operator):
                 if i < 0:
                     raise rows.missing(params["column"], rb, params["label"])
                 test = np.array([zlib.crc32(repr(v).encode()) for v in rb.column(i).to_pylist()], np.uint32) < params["share"] * 2**32
-            yield rows.where(rb, test if params["test"] else ~test)
+            yield selection.where(rb, test if params["test"] else ~test)
 
 
 operator = SplitRows()

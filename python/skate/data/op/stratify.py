@@ -9,7 +9,7 @@ from skate.data.op import Batches, Columns, Operator, Params
 
 np = _lazy.module("numpy")
 by_group = _lazy.module("skate.data.by_group")
-rows = _lazy.module("skate.data.worker.rows")
+selection = _lazy.module("skate.data.values.selection")
 
 
 class Stratify(Operator):
@@ -30,7 +30,7 @@ class Stratify(Operator):
             g = runs.groups(rb)
             behind = g.first + g.sizes - np.floor(g.sizes * params["share"]).astype(np.int64)  # where the test of each group begins
             test = np.arange(rb.num_rows) >= behind[g.ids]
-            yield rows.where(rb, test if params["test"] else ~test)
+            yield selection.where(rb, test if params["test"] else ~test)
 
 
 operator = Stratify()

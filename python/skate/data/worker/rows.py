@@ -19,23 +19,15 @@ from skate import _lazy, _skate
 from skate.data.on_error import is_fatal
 from skate.data.values.batch import named
 from skate.data.values.row_dicts import to_rows
-from skate.data.values.to_arrow import array_from_numpy, from_objects
+from skate.data.values.selection import take
 from skate.data.values.unify import columns_are, merge, misfits
 from skate.data.worker.dead_letters import isolate
 from skate.data.worker.task import ROWS, Task, tolerates
 
 Batches = Iterator[pa.RecordBatch]
 
-kernels = _lazy.module("pyarrow._compute")  # loads a library of 4 ms that most tasks do without
-
 PIECE_BYTES = 1 << 20  # what one piece of a row function should give
 PIECE_MIN, PIECE_FIRST, PIECE_MAX = 8, 64, 16384
-
-
-def where(rb: pa.RecordBatch, keep: Any) -> pa.RecordBatch:
-    """The rows of which keep, a NumPy array of bool of shape (num_rows,), is true. `RecordBatch.filter` imports pyarrow.compute, which makes a Python
-    function of each of its hundreds: 35 ms in each worker; the kernel is there without."""
-    return kernels.call_function("filter", [rb, array_from_numpy(keep, None)])
 
 
 def by_batch(params: dict[str, Any], batches: Batches, task: Task, work: Callable[[pa.RecordBatch], list[pa.RecordBatch]]) -> Batches:
@@ -223,7 +215,7 @@ def _settle(
         values = [got[i] for i in some]
         try:
             check(values)
-            part = build(values, rb if len(some) == rb.num_rows else rb.take(from_objects(some, pa.int64())))
+            part = build(values, rb if len(some) == rb.num_rows else take(rb, some))
         except Exception as e:
             if is_fatal(e):
                 raise

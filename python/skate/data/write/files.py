@@ -272,7 +272,7 @@ def partitions(table: Any, cols: list[str], flavor: str | None) -> Iterator[tupl
                 )
             text = "__HIVE_DEFAULT_PARTITION__" if v is None else quote(str(v), safe=" ")
             folder += f"{c}={text}/" if flavor == "hive" else f"{text}/" if flavor is None else f"{text}_"
-        yield folder, table.select(rest).take(groups["__row_list"][i].values)
+        yield folder, _lazy.selection.take(table.select(rest), groups["__row_list"][i].values)
 
 
 def run(params: dict[str, Any], batches: Iterator[Any], task: Any, extension: str, make: Any, limit: int) -> Iterator[Any]:

@@ -47,7 +47,7 @@ def _new_rows(rb: Any, column: str, done: Any) -> tuple[Any, Any]:
         ids = ids.dictionary_decode()
     if done is not None:
         new = pc.invert(pc.is_in(ids, value_set=done.cast(ids.type)))
-        rb, ids = rb.filter(new), ids.filter(new)
+        rb, ids = _lazy.selection.where(rb, new), ids.filter(new)
     return rb, ids
 
 

@@ -1,0 +1,79 @@
+"""Rows of a batch by their numbers or by a mask, and values of a column, whatever their types.
+
+Arrow's kernels do it where they know the type, which is quickest; text and binary views, run ends, and whatever holds them they do not know: there the gather of blocks does it
+(src/block/block.h: sk_block_measure_places), which knows each type. Nothing else in skate.data calls Arrow's take and filter on columns whose types are the user's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skate import _lazy, _skate
+from skate.data.values.flat import of_numpy, plain_view, to_numpy, valid_bits
+
+kernels = _lazy.module("pyarrow._compute")  # loads a library of 4 ms that most tasks do without
+
+NONE = 2**32 - 1  # the number of a batch that means a row of nulls
+
+
+def take(rb: Any, index: Any) -> Any:
+    """The rows of these numbers, in this order; rows may repeat.
+
+    Args:
+        rb: A RecordBatch or a Table; what comes is one, too.
+        index: A NumPy array of ints, a list, or an Arrow array of ints, without nulls.
+    """
+    at = index if isinstance(index, pa.Array) else of_numpy(np.asarray(index, np.int64))
+    try:
+        return kernels.call_function("take", [rb, at])
+    except pa.ArrowNotImplementedError:
+        if isinstance(rb, pa.Table):
+            return pa.Table.from_batches([_gathered(rb.to_batches() or [pa.RecordBatch.from_pylist([], rb.schema)], plain_view(at))])
+        return _gathered([rb], plain_view(at))
+
+
+def where(rb: pa.RecordBatch, keep: Any) -> pa.RecordBatch:
+    """The rows of which keep is true.
+
+    `RecordBatch.filter` imports pyarrow.compute, which makes a Python function of each of its hundreds: 35 ms in each worker; the kernel is there without.
+
+    Args:
+        rb: The batch.
+        keep: A NumPy array of bool, or an Arrow array of bool, in which null counts as false; one value a row.
+    """
+    mask = keep if isinstance(keep, pa.Array) else of_numpy(keep)
+    try:
+        return kernels.call_function("filter", [rb, mask])
+    except pa.ArrowNotImplementedError:
+        kept: Any = to_numpy("", mask)
+        return _gathered([rb], np.flatnonzero(np.ma.filled(kept, False)))
+
+
+def take_values(col: pa.Array, index: pa.Array) -> pa.Array:
+    """The values of these numbers; null where the number is null."""
+    try:
+        return kernels.call_function("take", [col, index])
+    except pa.ArrowNotImplementedError:
+        rb = pa.RecordBatch.from_arrays([col], names=["values"])
+        return _gathered([rb], plain_view(index), valid_bits(index) if index.null_count else None).column(0)
+
+
+def _gathered(batches: list[pa.RecordBatch], index: np.ndarray, valid: np.ndarray | None = None) -> pa.RecordBatch:
+    """The rows of these numbers, counted through all batches; a row of nulls where one is not valid."""
+    ends = np.cumsum([rb.num_rows for rb in batches])
+    if valid is not None:
+        index = np.where(valid, index, 0)
+    wrong = (index < 0) | (index >= ends[-1])
+    if (wrong if valid is None else wrong & valid).any():
+        raise IndexError(f"rows {index.min()} to {index.max()} of {ends[-1]}")
+    places = np.zeros((len(index), 2), np.uint32)
+    places[:, 1] = index
+    if len(batches) > 1:
+        places[:, 0] = np.searchsorted(ends, index, "right")
+        places[:, 1] = index - (ends - [rb.num_rows for rb in batches])[places[:, 0]]
+    if valid is not None:
+        places[~valid, 0] = NONE
+    return _skate.gather(batches, places)
