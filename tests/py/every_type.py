@@ -157,7 +157,7 @@ def _coded() -> list[Case]:
     values = {"ints": pa.array([-3, 0, 4, 9]), "views": pa.array(sorted(TEXT), pa.string_view()), "times": pa.array(TIMES, pa.timestamp("us"))}
     for name, v in values.items():
         out.append(Case(f"dictionary_of_{name}", pa.DictionaryArray.from_arrays(pa.array(at, pa.int32()), v), key=True))
-    out.append(Case("dictionary_ordered", pa.DictionaryArray.from_arrays(pa.array(at, pa.int8()), pa.array(["z", "y", "x", "w"]), ordered=True)))
+    out.append(Case("dictionary_ordered", pa.DictionaryArray.from_arrays(pa.array(at, pa.int8()), pa.array(["w", "x", "y", "z"]), ordered=True), key=True))
     ends = {"int16": pa.int16(), "int32": pa.int32(), "int64": pa.int64()}
     for name, t in ends.items():
         out.append(Case(f"run_end_{name}", pa.RunEndEncodedArray.from_arrays(pa.array([2, 5, 9, ROWS], t), pa.array([1.5, None, 2.5, 1.5]))))

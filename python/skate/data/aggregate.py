@@ -190,9 +190,8 @@ class AggregateFnV2(AggregateFn, abc.ABC):
         import pyarrow as pa
 
         c = block.column(self._target_col_name)
-        if pa.types.is_dictionary(c.type):
-            c = c.cast(c.type.value_type)
-        return c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c
+        c = c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c
+        return _lazy.selection.decoded(c) if pa.types.is_dictionary(c.type) else c
 
     def _values(self, block: Any) -> Any:
         """The column, with null for NaN."""

@@ -32,8 +32,12 @@ Columns = list[Any]  # of pyarrow.Array
 # ---- which rows are a group
 
 
-def _plus_zero(col: Any) -> Any:
-    """Floats with 0.0 for -0.0."""
+def _comparable(col: Any) -> Any:
+    """A column of a key in a type that dictionary_encode() knows, and with 0.0 for -0.0."""
+    if isinstance(col.type, pa.BaseExtensionType):
+        return _comparable(plain(col.storage))
+    if _T.is_decimal(col.type) and col.type.bit_width < 128:
+        return col.cast(pa.decimal128(col.type.precision, col.type.scale))
     if _T.is_float16(col.type):
         col = col.cast(pa.float32())
     return pc.add(col, pa.scalar(0.0, col.type)) if _T.is_floating(col.type) else col
@@ -41,7 +45,7 @@ def _plus_zero(col: Any) -> Any:
 
 def _codes(col: Any) -> tuple[np.ndarray, int]:
     """(the number of each row's value among the distinct ones, in order of appearance; how many there are)."""
-    coded: Any = pc.dictionary_encode(_plus_zero(plain(col)), null_encoding="encode")
+    coded: Any = pc.dictionary_encode(_comparable(plain(col)), null_encoding="encode")
     return coded.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(coded.dictionary)
 
 

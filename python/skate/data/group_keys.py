@@ -8,6 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from skate.data.values.encoded_text import is_encoded
+from skate.data.values.selection import decoded
+from skate.data.values.types import PythonObjectType
 from skate.data.values.unify import MissingColumn, columns_are
 
 _T = pa.types
@@ -17,9 +19,10 @@ def orderable(t: pa.DataType) -> bool:
     """Whether a column of this type may be a key (src/kernel/key.c)."""
     if _T.is_dictionary(t):
         return orderable(t.value_type)
+    if isinstance(t, pa.BaseExtensionType):
+        return not isinstance(t, PythonObjectType) and orderable(t.storage_type)
     return (
         not _T.is_nested(t)
-        and not isinstance(t, pa.BaseExtensionType)
         and not _T.is_run_end_encoded(t)
         and t.id != pa.lib.Type_INTERVAL_MONTH_DAY_NANO
     )
@@ -45,5 +48,5 @@ def plain(col: Any) -> Any:
         col = col.storage
     t = col.type
     if _T.is_dictionary(t):
-        return col.cast(t.value_type)
+        return plain(decoded(col))
     return col.cast(pa.string()) if _T.is_string_view(t) else col.cast(pa.binary()) if _T.is_binary_view(t) else col

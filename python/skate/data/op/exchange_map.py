@@ -14,6 +14,7 @@ from skate.data.op import Batches, Operator, Params
 
 pa = _lazy.module("pyarrow")
 unify = _lazy.module("skate.data.values.unify")
+selection = _lazy.module("skate.data.values.selection")
 types = _lazy.module("skate.data.values.types")
 
 
@@ -73,7 +74,7 @@ def plain(rb: Any) -> Any:
     columns, schema = rb.columns, rb.schema
     for i, c in enumerate(columns):
         if pa.types.is_dictionary(c.type) and PARTS * c.dictionary.nbytes > SMALL and PARTS * len(c.dictionary) > len(c):
-            columns[i] = c.dictionary_decode()
+            columns[i] = selection.decoded(c)
             schema = schema.set(i, schema.field(i).with_type(columns[i].type))
     return rb if schema.equals(rb.schema) else pa.RecordBatch.from_arrays(columns, schema=schema)
 

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from skate.data.values.flat import plain_view
+from skate.data.values.selection import decoded
 from skate.data.values.types import family
 
 _T = pa.types
@@ -20,13 +21,13 @@ def exact_cast(arr: pa.Array, to: pa.DataType, naive_ok: bool = False) -> pa.Arr
         if _T.is_null(a):
             return pa.nulls(len(arr), to)
         if _T.is_dictionary(to):
-            kept = exact_cast(arr.dictionary_decode() if _T.is_dictionary(a) else arr, to.value_type, naive_ok)
+            kept = exact_cast(decoded(arr) if _T.is_dictionary(a) else arr, to.value_type, naive_ok)
             if kept is None:
                 return None
             enc = kept.dictionary_encode()
             return pa.DictionaryArray.from_arrays(enc.indices.cast(to.index_type), enc.dictionary, ordered=to.ordered)
         if _T.is_dictionary(a):
-            return exact_cast(arr.dictionary_decode(), to, naive_ok)
+            return exact_cast(decoded(arr), to, naive_ok)
         if _T.is_run_end_encoded(to):
             kept = exact_cast(arr, to.value_type, naive_ok)
             import pyarrow.compute as pc

@@ -11,8 +11,9 @@ import pyarrow as pa
 from skate import _lazy
 from skate.data.context import DataContext
 from skate.data.tensor_types import is_fixed
-from skate.data.values.flat import BOOL, NUMBERS, times_to_numpy
+from skate.data.values.flat import BOOL, NUMBERS, plain_view, times_to_numpy, valid_bits
 from skate.data.values.from_arrow import column_to_numpy, objects_array, runs_decoded, tensor_to_numpy, to_objects
+from skate.data.values.selection import decoded
 from skate.data.values.to_arrow import (
     array_from_numpy,
     exact,
@@ -65,10 +66,11 @@ def _values(pd: Any, name: str, col: pa.Array, index: Any) -> Any:
     ):
         d = col.dictionary.to_pylist()
         if len(set(d)) == len(d):
-            codes = col.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+            codes = plain_view(col.indices).astype(np.int64)
+            codes[~valid_bits(col.indices)] = -1
             return pd.Categorical.from_codes(codes, categories=d, ordered=t.ordered)
     if _T.is_dictionary(t):
-        return _values(pd, name, col.dictionary_decode(), index)
+        return _values(pd, name, decoded(col), index)
     if _T.is_run_end_encoded(t):
         return _values(pd, name, runs_decoded(col), index)
     if _T.is_string(t) or _T.is_large_string(t):

@@ -12,6 +12,7 @@ from skate.data.tensor_types import is_fixed
 from skate.data.values import flat
 from skate.data.values.encoded_text import EncodedText
 from skate.data.values.flat import DICTIONARY, FIXED_LIST, LISTS, NUMBERS, TEXT, list_values, plain_view, texts
+from skate.data.values.selection import decoded
 from skate.data.values.types import PythonObjectType, can_rebuild, is_ragged, objects_of
 
 _T = pa.types
@@ -34,7 +35,7 @@ def column_to_numpy(name: str, col: pa.Array) -> np.ndarray:
     if tid == DICTIONARY:
         if t.value_type.id in TEXT and col.null_count == 0 and len(col.dictionary):
             return column_to_numpy(name, col.dictionary).take(plain_view(col.indices))
-        return column_to_numpy(name, col.dictionary_decode())
+        return column_to_numpy(name, decoded(col))
     if _T.is_run_end_encoded(t):
         return column_to_numpy(name, runs_decoded(col))
     out = np.empty(len(col), object)

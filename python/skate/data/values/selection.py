@@ -61,6 +61,14 @@ def take_values(col: pa.Array, index: pa.Array) -> pa.Array:
         return _gathered([rb], plain_view(index), valid_bits(index) if index.null_count else None).column(0)
 
 
+def decoded(col: pa.DictionaryArray) -> pa.Array:
+    """A dictionary's values in the place of its codes."""
+    try:
+        return col.dictionary_decode()
+    except pa.ArrowNotImplementedError:
+        return take_values(col.dictionary, col.indices)
+
+
 def _gathered(batches: list[pa.RecordBatch], index: np.ndarray, valid: np.ndarray | None = None) -> pa.RecordBatch:
     """The rows of these numbers, counted through all batches; a row of nulls where one is not valid."""
     ends = np.cumsum([rb.num_rows for rb in batches])

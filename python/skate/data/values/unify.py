@@ -285,7 +285,7 @@ def _cast(c: pa.Array, t: pa.DataType) -> pa.Array:
 
         c = pc.run_end_decode(c)
     if pa.types.is_dictionary(c.type):
-        c = c.dictionary_decode()
+        c = _lazy.selection.decoded(c)
     if pa.types.is_dictionary(t):
         c = c.cast(t.value_type, safe=True).dictionary_encode()
         return pa.DictionaryArray.from_arrays(c.indices.cast(t.index_type), c.dictionary, ordered=t.ordered)

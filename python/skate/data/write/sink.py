@@ -44,7 +44,7 @@ def _new_rows(rb: Any, column: str, done: Any) -> tuple[Any, Any]:
         )
     ids = rb.column(column)
     if pa.types.is_dictionary(ids.type):
-        ids = ids.dictionary_decode()
+        ids = _lazy.selection.decoded(ids)
     if done is not None:
         new = pc.invert(pc.is_in(ids, value_set=done.cast(ids.type)))
         rb, ids = _lazy.selection.where(rb, new), ids.filter(new)
