@@ -25,22 +25,32 @@ def parameters(of: Any, but: Iterable[str] = ()) -> list[str]:
     return [n for n, p in inspect.signature(of).parameters.items() if p.kind in some and n not in but]
 
 
-def columns(method: str, what: str, schema: Any, write: Callable[[Any], None], remedy: str) -> None:
-    """TypeError that names the first column whose type a format has no form for. write(schema) writes no rows, or raises."""
+def columns(method: str, what: str, schema: Any, write: Callable[[Any], None], remedy: str) -> Any:
+    """The schema in which a format takes these columns: as they are, or without a coding (views, dictionaries, run ends) that it has no form for. TypeError that names the first column
+    whose type it has no form for either way. write(schema) writes no rows, or raises."""
     import pyarrow as pa
 
-    try:
-        write(schema)
-        return
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        pass
-    for f in schema:
+    def takes(s: Any) -> bool:
         try:
-            write(pa.schema([f]))
+            write(s)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            raise TypeError(
-                f"{method}: column {f.name!r} is of type {f.type}, which {what} has no form for; {remedy}, or drop it"
-            ) from None
+            return False
+        return True
+
+    if takes(schema):
+        return schema
+    fields = []
+    for f in schema:
+        plain = f.with_type(_lazy.value_types.uncoded(f.type))
+        fields.append(f if takes(pa.schema([f])) else plain)
+        if fields[-1] is plain and (plain.type == f.type or not takes(pa.schema([plain]))):
+            raise no_form(method, what, f, remedy)
+    return pa.schema(fields, schema.metadata)
+
+
+def no_form(method: str, what: str, field: Any, remedy: str) -> TypeError:
+    """The error about a column whose type a format has no form for."""
+    return TypeError(f"{method}: column {field.name!r} is of type {field.type}, which {what} has no form for; {remedy}, or drop it")
 
 
 def library(module: str, method: str, package: str | None = None) -> Any:

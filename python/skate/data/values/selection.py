@@ -69,6 +69,16 @@ def decoded(col: pa.DictionaryArray) -> pa.Array:
         return take_values(col.dictionary, col.indices)
 
 
+def listed(col: Any) -> Any:
+    """A column of list views as lists. Arrow's cast makes lists of them whose offsets are one too few."""
+    large = pa.types.is_large_list_view(col.type)
+    sizes, none = plain_view(col.sizes, np.dtype(np.int64 if large else np.int32)), ~valid_bits(col)
+    ends = np.cumsum(np.where(none, 0, sizes))
+    offsets = of_numpy(np.concatenate([[0], ends]).astype(sizes.dtype))
+    make = pa.LargeListArray if large else pa.ListArray
+    return make.from_arrays(offsets, col.flatten(), mask=of_numpy(none) if none.any() else None)
+
+
 def _gathered(batches: list[pa.RecordBatch], index: np.ndarray, valid: np.ndarray | None = None) -> pa.RecordBatch:
     """The rows of these numbers, counted through all batches; a row of nulls where one is not valid."""
     ends = np.cumsum([rb.num_rows for rb in batches])

@@ -35,6 +35,31 @@ def ragged_parts(t: pa.DataType) -> tuple[pa.DataType, int]:
     return t.storage_type.field("data").type.value_type, t.storage_type.field("shape").type.list_size
 
 
+def uncoded(t: pa.DataType, inside: bool = False) -> pa.DataType:
+    """The type of the same values without a coding: text and bytes for views of them, lists for list views, values for dictionaries and run ends. unify.cast() casts to it; inside others
+    Arrow casts neither run ends nor dictionaries of views, and of list views it makes damaged lists, so these stay as they are."""
+    if _T.is_string_view(t) or _T.is_binary_view(t):
+        return pa.string() if _T.is_string_view(t) else pa.binary()
+    if _T.is_dictionary(t) or _T.is_run_end_encoded(t):
+        plain = uncoded(t.value_type, inside)
+        return t if inside and (_T.is_run_end_encoded(t) or plain != t.value_type) else plain
+    if isinstance(t, pa.BaseExtensionType):
+        return t
+    if _T.is_map(t):
+        return pa.map_(uncoded(t.key_type, True), uncoded(t.item_type, True))
+    if _T.is_struct(t):
+        return pa.struct([f.with_type(uncoded(f.type, True)) for f in t])
+    if _T.is_fixed_size_list(t):
+        return pa.list_(t.value_field.with_type(uncoded(t.value_type, True)), t.list_size)
+    if inside and (_T.is_list_view(t) or _T.is_large_list_view(t)):
+        return t
+    if _T.is_list(t) or _T.is_list_view(t):
+        return pa.list_(t.value_field.with_type(uncoded(t.value_type, True)))
+    if _T.is_large_list(t) or _T.is_large_list_view(t):
+        return pa.large_list(t.value_field.with_type(uncoded(t.value_type, True)))
+    return t
+
+
 _FAMILIES = (
     (_T.is_integer,),
     (_T.is_floating,),

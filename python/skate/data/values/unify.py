@@ -286,6 +286,8 @@ def _cast(c: pa.Array, t: pa.DataType) -> pa.Array:
         c = pc.run_end_decode(c)
     if pa.types.is_dictionary(c.type):
         c = _lazy.selection.decoded(c)
+    if pa.types.is_list_view(c.type) or pa.types.is_large_list_view(c.type):
+        c = _lazy.selection.listed(c)
     if pa.types.is_dictionary(t):
         c = c.cast(t.value_type, safe=True).dictionary_encode()
         return pa.DictionaryArray.from_arrays(c.indices.cast(t.index_type), c.dictionary, ordered=t.ordered)

@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from skate.data.checks import columns, keywords
+from skate.data.values.unify import concat_as
 from skate.data.write import files
 
+REMEDY = "turn it into text or numbers (lists and structs for example with json.dumps, bytes with base64)"
 WORKERS_IMPORT = ("pyarrow.csv",)  # the fork server does it for all of them
 
 
-def check(args: dict[str, Any], schema: Any) -> None:
-    """TypeError or ValueError for arguments that are none; with a schema, TypeError for a column that CSV has no form for."""
+def check(args: dict[str, Any], schema: Any) -> Any:
+    """TypeError or ValueError for arguments that are none; with a schema, that of the files, or TypeError for a column that CSV has no form for."""
     import pyarrow as pa
     import pyarrow.csv as pacsv
 
@@ -20,8 +22,8 @@ def check(args: dict[str, Any], schema: Any) -> None:
     keywords("write_csv", args, ("write_options", *known))
     options = _options(args)
     if schema is not None:
-        remedy = "turn it into text or numbers (lists and structs for example with json.dumps)"
-        columns("write_csv", "CSV", schema, lambda s: pacsv.CSVWriter(pa.BufferOutputStream(), s, write_options=options).close(), remedy)
+        return columns("write_csv", "CSV", schema, lambda s: pacsv.CSVWriter(pa.BufferOutputStream(), s, write_options=options).close(), REMEDY)
+    return None
 
 
 def _options(args: dict[str, Any]) -> Any:
@@ -35,12 +37,30 @@ class _Writer:
         import pyarrow as pa
         import pyarrow.csv as pacsv
 
-        check(args, schema)
+        schema = self.schema = check(args, schema)
         options = _options(args)
         self.w = pacsv.CSVWriter(sink if not hasattr(sink, "fileno") else pa.PythonFile(sink, "w"), schema, write_options=options)
 
     def write(self, table: Any) -> None:
-        self.w.write_table(table)
+        import pyarrow as pa
+
+        table = concat_as(table, self.schema)
+        try:
+            self.w.write_table(table)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            self._name(table)
+            raise
+
+    def _name(self, table: Any) -> None:
+        """TypeError that names the first column that CSV does not take; nothing where each by itself is taken."""
+        import pyarrow as pa
+        import pyarrow.csv as pacsv
+
+        for f in table.schema:
+            try:
+                pacsv.write_csv(table.select([f.name]), pa.BufferOutputStream())
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as of_one:
+                raise TypeError(f"write_csv: column {f.name!r} of type {f.type}: {of_one}; {REMEDY}, or drop it") from None
 
     def close(self) -> None:
         self.w.close()

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from skate.data.checks import columns, keywords, parameters
+from skate.data.values.unify import concat_as
 from skate.data.write import files
 
 WORKERS_IMPORT = ("pyarrow.orc",)  # the fork server does it for all of them
 
 
-def check(args: dict[str, Any], schema: Any) -> None:
-    """TypeError or ValueError for arguments that are none; with a schema, TypeError for a column that ORC has no form for."""
+def check(args: dict[str, Any], schema: Any) -> Any:
+    """TypeError or ValueError for arguments that are none; with a schema, that of the files, or TypeError for a column that ORC has no form for."""
     import pyarrow as pa
     import pyarrow.orc as orc
 
@@ -22,18 +23,19 @@ def check(args: dict[str, Any], schema: Any) -> None:
 
     keywords("write_orc", args, parameters(orc.ORCWriter.__init__, ("self", "where")))
     if schema is not None:
-        columns("write_orc", "ORC", schema, write, "turn it into another type (tensors into lists)")
+        return columns("write_orc", "ORC", schema, write, "turn it into another type (tensors into lists)")
+    return None
 
 
 class _Writer:
     def __init__(self, sink: Any, schema: Any, args: dict[str, Any]):
         import pyarrow.orc as orc
 
-        check(args, schema)
+        self.schema = check(args, schema)
         self.w = orc.ORCWriter(sink, **args)
 
     def write(self, table: Any) -> None:
-        self.w.write(table)
+        self.w.write(concat_as(table, self.schema))
 
     def close(self) -> None:
         self.w.close()

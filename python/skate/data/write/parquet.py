@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from skate.data.checks import keywords, parameters
+from skate.data.checks import columns, keywords, parameters
 from skate.data.values import encoded_text
 from skate.data.values.to_arrow import array_from_numpy
 from skate.data.values.unify import concat_as
@@ -30,7 +30,7 @@ def encoded(params: dict[str, Any]) -> bool:
 
 
 def check(args: dict[str, Any], schema: Any) -> None:
-    """TypeError for arguments that are none."""
+    """TypeError for arguments that are none; with a schema, TypeError for a column that Parquet has no form for."""
     import pyarrow.parquet as pq
 
     known = [
@@ -38,19 +38,51 @@ def check(args: dict[str, Any], schema: Any) -> None:
         *parameters(pq.ParquetWriter.__init__, ("self", "where", "filesystem")),
     ]
     keywords("write_parquet", args, dict.fromkeys([*known, "partitioning_flavor"]))
+    if schema is not None and args.get("schema") is None:
+        _as_stored(schema)
+
+
+def _as_stored(schema: Any) -> Any:
+    """The schema in which Parquet takes these columns. Only types of few kinds are looked at, as a try takes long."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    def write(s: Any) -> None:
+        with pq.ParquetWriter(pa.BufferOutputStream(), s) as w:
+            w.write_table(pa.table([pa.nulls(1, f.type) for f in s], schema=s))  # of no row it does not look at the values of a dictionary
+
+    doubtful = [f for f in schema if _doubtful(f.type)]
+    if not doubtful:
+        return schema
+    fields = {f.name: f for f in columns("write_parquet", "Parquet", pa.schema(doubtful), write, "turn it into another type")}
+    return pa.schema([fields.get(f.name, f) for f in schema], schema.metadata)
+
+
+def _doubtful(t: Any) -> bool:
+    """Whether Parquet may have no form for a type."""
+    import pyarrow as pa
+
+    is_ = pa.types
+    if isinstance(t, pa.BaseExtensionType):
+        return _doubtful(t.storage_type)
+    if is_.is_dictionary(t):
+        return is_.is_string_view(t.value_type) or is_.is_binary_view(t.value_type) or _doubtful(t.value_type)
+    if is_.is_union(t) or is_.is_run_end_encoded(t) or is_.is_interval(t):
+        return True
+    return is_.is_nested(t) and any(_doubtful(t.field(i).type) for i in range(t.num_fields))
 
 
 class _Writer:
     def __init__(self, sink: Any, schema: Any, args: dict[str, Any]):
         self.sink, self.args = sink, dict(args)
         self.given = self.args.pop("schema", None)  # the user's: values are cast to it, exactly or it is an error
-        self.schema = schema if self.given is None else self.given
+        self.schema = _as_stored(schema) if self.given is None else self.given
         self.row_group_size = self.args.pop("row_group_size", None)
         self.w: Any = None
 
     def write(self, table: Any) -> None:
-        if self.given is not None:
-            table = concat_as(table, self.given)
+        if not table.schema.equals(self.schema):
+            table = concat_as(table, self.schema)
         table = encoded_text.storage(table)
         if self.w is None:
             self._begin(table)
