@@ -45,7 +45,7 @@ def _of(values: list[Any], t: Any) -> Any:
 
 
 D = decimal.Decimal
-UTC = datetime.timezone.utc
+UTC = datetime.UTC
 DAYS = [datetime.date(1960, 2, 29), datetime.date(1970, 1, 1), datetime.date(2001, 2, 3), datetime.date(2026, 11, 24)]
 TIMES = [datetime.datetime(d.year, d.month, d.day, 1, 2, 3) for d in DAYS]
 ZONED = [t.replace(tzinfo=UTC) for t in TIMES]
@@ -70,12 +70,17 @@ def _ints() -> list[Case]:
 
 def _floats() -> list[Case]:
     values = [-np.inf, -1.5, 0.0, 2.0]
-    return [Case(f"float{bits}", _of([np.dtype(f"float{bits}").type(v) for v in values], getattr(pa, f"float{bits}")()), key=True) for bits in (16, 32, 64)]
+    return [
+        Case(f"float{bits}", _of([np.dtype(f"float{bits}").type(v) for v in values], getattr(pa, f"float{bits}")()), key=True)
+        for bits in (16, 32, 64)
+    ]
 
 
 def _decimals() -> list[Case]:
     kinds = [(bits, getattr(pa, f"decimal{bits}", None)) for bits in (32, 64, 128, 256)]
-    return [Case(f"decimal{bits}", _of([D("-12.50"), D("-0.01"), D("0.00"), D("99.99")], make(6, 2)), key=True) for bits, make in kinds if make]
+    return [
+        Case(f"decimal{bits}", _of([D("-12.50"), D("-0.01"), D("0.00"), D("99.99")], make(6, 2)), key=True) for bits, make in kinds if make
+    ]
 
 
 def _times() -> list[Case]:
@@ -109,7 +114,9 @@ def _lists() -> list[Case]:
             Case(f"{name}_int", _of(NUMBERS, make(pa.int32())), lists=True),
             Case(f"{name}_text", _of(TEXTS, make(pa.string())), lists=True),
             Case(f"{name}_of_views", _of(TEXTS, make(pa.string_view())), lists=True),
-            Case(f"{name}_struct", _of([STRUCTS[:k] for k in range(4)], make(pa.struct([("a", pa.int8()), ("b", pa.string())]))), lists=True),
+            Case(
+                f"{name}_struct", _of([STRUCTS[:k] for k in range(4)], make(pa.struct([("a", pa.int8()), ("b", pa.string())]))), lists=True
+            ),
         ]
     three = [[1, 2, 3], [4, None, 6], [7, 8, 9], [10, 11, 12]]
     return [
@@ -154,14 +161,28 @@ def _coded() -> list[Case]:
     at = [0, 1, 2, 3, None] * (ROWS // PERIOD)
     for t in (pa.int8, pa.int16, pa.int32, pa.int64, pa.uint8, pa.uint16, pa.uint32, pa.uint64):
         out.append(Case(f"dictionary_{t.__name__}", pa.DictionaryArray.from_arrays(pa.array(at, t()), pa.array(sorted(TEXT))), key=True))
-    values = {"ints": pa.array([-3, 0, 4, 9]), "views": pa.array(sorted(TEXT), pa.string_view()), "times": pa.array(TIMES, pa.timestamp("us"))}
+    values = {
+        "ints": pa.array([-3, 0, 4, 9]),
+        "views": pa.array(sorted(TEXT), pa.string_view()),
+        "times": pa.array(TIMES, pa.timestamp("us")),
+    }
     for name, v in values.items():
         out.append(Case(f"dictionary_of_{name}", pa.DictionaryArray.from_arrays(pa.array(at, pa.int32()), v), key=True))
-    out.append(Case("dictionary_ordered", pa.DictionaryArray.from_arrays(pa.array(at, pa.int8()), pa.array(["w", "x", "y", "z"]), ordered=True), key=True))
+    out.append(
+        Case(
+            "dictionary_ordered",
+            pa.DictionaryArray.from_arrays(pa.array(at, pa.int8()), pa.array(["w", "x", "y", "z"]), ordered=True),
+            key=True,
+        )
+    )
     ends = {"int16": pa.int16(), "int32": pa.int32(), "int64": pa.int64()}
     for name, t in ends.items():
-        out.append(Case(f"run_end_{name}", pa.RunEndEncodedArray.from_arrays(pa.array([2, 5, 9, ROWS], t), pa.array([1.5, None, 2.5, 1.5]))))
-    out.append(Case("run_end_text", pa.RunEndEncodedArray.from_arrays(pa.array([2, 5, 9, ROWS], pa.int32()), pa.array(["a", None, "b", "a"]))))
+        out.append(
+            Case(f"run_end_{name}", pa.RunEndEncodedArray.from_arrays(pa.array([2, 5, 9, ROWS], t), pa.array([1.5, None, 2.5, 1.5])))
+        )
+    out.append(
+        Case("run_end_text", pa.RunEndEncodedArray.from_arrays(pa.array([2, 5, 9, ROWS], pa.int32()), pa.array(["a", None, "b", "a"])))
+    )
     return out
 
 
@@ -170,13 +191,17 @@ def _extensions() -> list[Case]:
     cells = _of([[float(k + j) for j in range(4)] for k in range(4)], fixed.storage_type)
     out = [Case("tensor", pa.ExtensionArray.from_storage(fixed, cells))]
     if hasattr(pa, "uuid"):
-        out.append(Case("uuid", pa.ExtensionArray.from_storage(pa.uuid(), _of([bytes([k] * 16) for k in range(4)], pa.binary(16)))))
+        out.append(
+            Case("uuid", pa.ExtensionArray.from_storage(pa.uuid(), _of([bytes([k] * 16) for k in range(4)], pa.binary(16))), key=True)
+        )
     if hasattr(pa, "json_"):
-        out.append(Case("json", pa.ExtensionArray.from_storage(pa.json_(), _of(["1", "[2]", '{"a": 3}', "null"], pa.string()))))
+        out.append(Case("json", pa.ExtensionArray.from_storage(pa.json_(), _of(["1", "[2]", "null", '{"a": 3}'], pa.string())), key=True))
     if hasattr(pa, "bool8"):
-        out.append(Case("bool8", pa.ExtensionArray.from_storage(pa.bool8(), _of([0, 1, 0, 1], pa.int8()))))
+        out.append(Case("bool8", pa.ExtensionArray.from_storage(pa.bool8(), _of([0, 0, 1, 1], pa.int8())), key=True))
     if hasattr(pa, "opaque"):
-        out.append(Case("opaque", pa.ExtensionArray.from_storage(pa.opaque(pa.binary(), "kind", "vendor"), _of(BYTES, pa.binary()))))
+        out.append(
+            Case("opaque", pa.ExtensionArray.from_storage(pa.opaque(pa.binary(), "kind", "vendor"), _of(BYTES, pa.binary())), key=True)
+        )
     return [*out, *_of_skate()]
 
 

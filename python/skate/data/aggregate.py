@@ -186,12 +186,12 @@ class AggregateFnV2(AggregateFn, abc.ABC):
         return self.combine(a, b)
 
     def _col(self, block: Any) -> Any:
-        """The column, in one piece, plain where it is a dictionary."""
+        """The column, in one piece, without a coding."""
         import pyarrow as pa
 
         c = block.column(self._target_col_name)
         c = c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c
-        return _lazy.selection.decoded(c) if pa.types.is_dictionary(c.type) else c
+        return _lazy.combine.computable(c)
 
     def _values(self, block: Any) -> Any:
         """The column, with null for NaN."""
@@ -261,12 +261,10 @@ class _Extreme(AggregateFnV2):
         super().__init__(alias_name or f"{self.kind}({on})", zero_factory or (lambda: zero), on=on, ignore_nulls=ignore_nulls)
 
     def aggregate_block(self, block: Any) -> Any:
-        import pyarrow.compute as pc
-
         col = self._values(block)
         if col.null_count and not self._ignore_nulls:
             return None
-        return getattr(pc, self.kind)(col).as_py()
+        return _lazy.combine.ends(col)[self.kind]
 
     def combine(self, current_accumulator: Any, new: Any) -> Any:
         return min(current_accumulator, new) if self.kind == "min" else max(current_accumulator, new)
@@ -297,12 +295,10 @@ class AbsMax(AggregateFnV2):
         super().__init__(alias_name or f"abs_max({on})", zero_factory, on=on, ignore_nulls=ignore_nulls)
 
     def aggregate_block(self, block: Any) -> Any:
-        import pyarrow.compute as pc
-
         col = self._values(block)
         if col.null_count and not self._ignore_nulls:
             return None
-        ends = pc.min_max(col).as_py()
+        ends = _lazy.combine.ends(col)
         return None if ends["max"] is None else max(abs(ends["max"]), abs(ends["min"]))
 
     def combine(self, current_accumulator: Any, new: Any) -> Any:
@@ -420,11 +416,11 @@ class Unique(AggregateFnV2):
             else:
                 values = [v for x in col.to_pylist() for v in (x if x is not None else [None])]
         if values is None:
-            values = col.to_pylist() if _lazy.datatype.is_list(col.type) else col.unique().to_pylist()
+            values = _lazy.combine.distinct(col)
         if self._encode is Unique.ListEncodingMode.HASH:
             values = [None if v is None else number_of(v) for v in values]
         values = [math.nan if _null(v) and v is not None else v for v in values if not (self._ignore_nulls and _null(v))]
-        return {_lazy.combine._hashable(v): v for v in values}
+        return {_lazy.combine.hashable(v): v for v in values}
 
     def combine(self, current_accumulator: dict[Any, Any], new: dict[Any, Any]) -> dict[Any, Any]:
         return {**current_accumulator, **{k: v for k, v in new.items() if k not in current_accumulator}}
@@ -488,10 +484,14 @@ class ZeroPercentage(_Percentage):
         super().__init__(alias_name or f"zero_pct({on})", lambda: [0, 0], on=on, ignore_nulls=ignore_nulls)
 
     def aggregate_block(self, block: Any) -> list[int]:
+        import pyarrow as pa
         import pyarrow.compute as pc
 
         col = self._values(block)
-        return [pc.sum(pc.equal(col, 0)).as_py() or 0, _number_of(col, self._ignore_nulls)]
+        return [
+            pc.sum(pc.equal(col, pa.scalar(0).cast(col.type) if pa.types.is_boolean(col.type) else 0)).as_py() or 0,
+            _number_of(col, self._ignore_nulls),
+        ]
 
 
 class ApproximateQuantile(AggregateFnV2):
@@ -509,7 +509,7 @@ class ApproximateQuantile(AggregateFnV2):
     def aggregate_block(self, block: Any) -> Any:
         import pyarrow as pa
 
-        col = self._values(block).drop_null().cast(pa.float64())
+        col = self._values(block).drop_null().cast(pa.float64(), safe=False)
         return self._compact([sorted(col.to_pylist())]) if len(col) else None
 
     def combine(self, current_accumulator: list[list[float]], new: list[list[float]]) -> list[list[float]]:

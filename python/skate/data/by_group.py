@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skate.data import aggregate as ag
+from skate.data.combine import accumulated
 from skate.data.group_keys import key_columns, plain
 from skate.data.values.from_arrow import to_objects
 from skate.data.values.selection import take, take_values
@@ -197,7 +198,7 @@ class Aggregates:
         tables = [pa.Table.from_batches([rows]) for rows in g.slices(rb)]
         keys = self._plain_keys(cols, g.n)
         states = [
-            [_called(f, k, lambda f=f, k=k, t=t: f.accumulate_block(f.init(k), t)) for k, t in zip(keys, tables, strict=True)]
+            [_called(f, k, lambda f=f, k=k, t=t: accumulated(f, f.init(k), t)) for k, t in zip(keys, tables, strict=True)]
             for f in self.aggs
         ]
         return self._batch(cols, states)

@@ -46,14 +46,13 @@ def _state(kind: str, rb: pa.RecordBatch, on: str | None) -> Any:
     if kind == "sum":
         return (nulls, _sum(col) if n else None)
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     if kind == "unique":
-        return {_hashable(v): v for v in (col if pa.types.is_nested(col.type) else pc.unique(col)).to_pylist()}
+        return {hashable(v): v for v in distinct(col)}
     if n == 0:
         return (nulls, None)
     if kind == "min" or kind == "max":
-        return (nulls, getattr(pc, kind)(col).as_py())
+        return (nulls, ends(col)[kind])
     if pa.types.is_decimal(col.type):
         col = col.cast(pa.float64())
     if kind == "mean":
@@ -64,10 +63,11 @@ def _state(kind: str, rb: pa.RecordBatch, on: str | None) -> Any:
 
 
 def present(col: Any) -> Any:
-    """A column with null for NaN: what is missing. Without pyarrow.compute, whose import takes 35 ms in each worker."""
+    """A column that can be computed with, with null for NaN: what is missing. Without pyarrow.compute, whose import takes 35 ms in each worker."""
     import pyarrow as pa
     from pyarrow._compute import call_function
 
+    col = computable(col)
     if not pa.types.is_floating(col.type):
         return col
     if pa.types.is_float16(col.type):
@@ -76,16 +76,67 @@ def present(col: Any) -> Any:
     return call_function("if_else", [nan, pa.scalar(None, col.type), col]) if call_function("any", [nan]).as_py() else col
 
 
+def computable(col: Any) -> Any:
+    """A column in a type that Arrow's kernels compute with: without a coding, small decimals as larger ones."""
+    import pyarrow as pa
+
+    t = _lazy.value_types.uncoded(col.type)
+    if pa.types.is_decimal(t) and t.bit_width < 128:
+        t = pa.decimal128(t.precision, t.scale)
+    return col if t.equals(col.type) else _lazy.unify.cast(col, t, "")
+
+
+def ends(col: Any) -> dict[str, Any]:
+    """The least and the greatest value of a column, as "min" and "max"; None where it has none."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_duration(col.type):
+        return pc.min_max(col).as_py()
+    found = pc.min_max(col.cast(pa.int64()))
+    return {k: found[k].cast(col.type).as_py() for k in ("min", "max")}
+
+
+def distinct(col: Any) -> list[Any]:
+    """The distinct values of a column as Python objects, in order of appearance; each value of one whose type Arrow does not compare, for a dict to tell apart."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if isinstance(col.type, pa.BaseExtensionType) or pa.types.is_nested(col.type) and not pa.types.is_run_end_encoded(col.type):
+        return list(_lazy.from_arrow.to_objects("", col))
+    if pa.types.is_interval(col.type):
+        raise pa.ArrowNotImplementedError("its values cannot be pickled, as states of aggregates are")
+    try:
+        return pc.unique(computable(col)).to_pylist()
+    except pa.ArrowNotImplementedError:
+        return col.to_pylist()
+
+
+def accumulated(f: Any, state: Any, table: Any) -> Any:
+    """The state of an aggregate after more rows; TypeError where Arrow does not compute it of a column of its type."""
+    import pyarrow as pa
+
+    try:
+        return f.accumulate_block(state, table)
+    except pa.ArrowNotImplementedError as e:
+        on = f.get_target_column() if type(f).__module__ == "skate.data.aggregate" else None
+        if on is None or on not in table.column_names:
+            raise
+        raise TypeError(f"{f.name}: not possible over column {on!r} of type {table.schema.field(on).type}: {e}") from None
+
+
 def _view(col: Any) -> Any:
     return _lazy.flat.plain_view(col)
 
 
-def _hashable(v: Any) -> Any:
+def hashable(v: Any) -> Any:
     """A value as a key of a dict, in any process: all NaNs are one."""
-    if isinstance(v, list):
-        return tuple(_hashable(x) for x in v)
+    if isinstance(v, (list, tuple)):
+        return tuple(hashable(x) for x in v)
+    if type(v).__name__ == "ndarray":
+        return (v.dtype.str, v.shape, v.tobytes())
     if isinstance(v, dict):
-        return tuple((k, _hashable(x)) for k, x in v.items())
+        return tuple((k, hashable(x)) for k, x in v.items())
     return (float, "NaN") if isinstance(v, float) and math.isnan(v) else v
 
 
@@ -165,6 +216,6 @@ def partial_fns(params: dict[str, Any], batches: Iterator[pa.RecordBatch]) -> It
         if rb.num_rows:
             rows += rb.num_rows
             table = pa.Table.from_batches([rb])
-            states = [f.accumulate_block(s, table) for f, s in zip(fns, states, strict=True)]
+            states = [accumulated(f, s, table) for f, s in zip(fns, states, strict=True)]
     data = [cloudpickle.dumps(states)] if rows else []
     yield pa.RecordBatch.from_arrays([_lazy.to_arrow.from_objects(data, pa.binary())], names=["state"])

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from skate.data.values.encoded_text import is_encoded
+from skate.data.values.from_arrow import runs_decoded
 from skate.data.values.selection import decoded
 from skate.data.values.types import PythonObjectType
 from skate.data.values.unify import MissingColumn, columns_are
@@ -21,11 +22,7 @@ def orderable(t: pa.DataType) -> bool:
         return orderable(t.value_type)
     if isinstance(t, pa.BaseExtensionType):
         return not isinstance(t, PythonObjectType) and orderable(t.storage_type)
-    return (
-        not _T.is_nested(t)
-        and not _T.is_run_end_encoded(t)
-        and t.id != pa.lib.Type_INTERVAL_MONTH_DAY_NANO
-    )
+    return not _T.is_nested(t) and not _T.is_run_end_encoded(t) and t.id != pa.lib.Type_INTERVAL_MONTH_DAY_NANO
 
 
 def key_columns(rb: pa.RecordBatch, keys: Sequence[str], what: str, made: Callable[[Any], Any] | None = None) -> list[Any]:
@@ -43,10 +40,12 @@ def key_columns(rb: pa.RecordBatch, keys: Sequence[str], what: str, made: Callab
 
 
 def plain(col: Any) -> Any:
-    """A column without a dictionary or views."""
+    """A column without a dictionary, run ends or views."""
     if is_encoded(col.type):
         col = col.storage
     t = col.type
+    if _T.is_run_end_encoded(t):
+        return plain(runs_decoded(col))
     if _T.is_dictionary(t):
         return plain(decoded(col))
     return col.cast(pa.string()) if _T.is_string_view(t) else col.cast(pa.binary()) if _T.is_binary_view(t) else col

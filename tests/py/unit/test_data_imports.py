@@ -96,7 +96,7 @@ def test_tensors_import_neither_pandas_nor_kernels():
     code = """
 import sys, numpy as np, skate.data.worker.rows, skate.data.worker.stage
 from skate.data import _public
-from skate.data.values import batch, numpy_batch, row_dicts
+from skate.data.values import batch, numpy_batch, row_dicts, selection
 for x in np.ones((4, 3)), np.ones((4, 2, 2), np.uint8):
     rb = batch.from_batch({"x": x, "i": np.arange(4)}, "f")[0].slice(1, 2)
     got = numpy_batch.NumpyBatch(rb)
@@ -105,7 +105,7 @@ for x in np.ones((4, 3)), np.ones((4, 2, 2), np.uint8):
 assert "pyarrow._compute" not in sys.modules  # 4 ms, which filter alone needs
 for x in np.ones((4, 3)), np.ones((4, 2, 2), np.uint8):
     rb = batch.from_batch({"x": x, "i": np.arange(4)}, "f")[0].slice(1, 2)
-    assert skate.data.worker.rows.where(rb, np.array([False, True]))["i"].to_pylist() == [2]
+    assert selection.where(rb, np.array([False, True]))["i"].to_pylist() == [2]
 heavy = {"pandas", "pyarrow.compute"} & set(sys.modules)
 assert not heavy, heavy
 """

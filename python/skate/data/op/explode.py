@@ -41,18 +41,23 @@ class Explode(Operator):
 def _values(field: Any) -> Any:
     """The type of the elements of a column of lists; TypeError for another one."""
     t = field.type
-    if not (pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t)):
+    if not (pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t) or _view(t)):
         raise TypeError(f"explode: column {field.name!r} is of type {t}, not of lists")
     return t.value_type
 
 
+def _view(t: Any) -> bool:
+    return bool(pa.types.is_list_view(t) or pa.types.is_large_list_view(t))
+
+
 def _exploded(rb: Any, i: int) -> Any:
-    n = np.array(pc.fill_null(pc.list_value_length(rb.column(i)), 0).to_pylist(), np.int64)
+    lists = selection.listed(rb.column(i)) if _view(rb.schema.field(i).type) else rb.column(i)
+    n = np.array(pc.fill_null(pc.list_value_length(lists), 0).to_pylist(), np.int64)
     parent = np.repeat(np.arange(rb.num_rows), np.maximum(n, 1))
     none = np.repeat(n == 0, np.maximum(n, 1))  # what a row without elements gives
     element = np.cumsum(~none) - 1
     at = pc.if_else(to_arrow.array_from_numpy(none, None), pa.scalar(None, pa.int64()), to_arrow.array_from_numpy(element, None))
-    values = selection.take_values(pc.list_flatten(rb.column(i)), at)
+    values = selection.take_values(pc.list_flatten(lists), at)
     out = selection.take(rb, parent)
     return out.set_column(i, rb.schema.field(i).with_type(values.type), values)
 

@@ -20,7 +20,16 @@ from skate.data.values.cast import compatible, exact_cast, same_floats
 from skate.data.values.encoded_text import plain
 from skate.data.values.flat import FIXED_LIST, LISTS, TYPES, bitmap, of_numpy, plain_array, valid_bits
 from skate.data.values.from_arrow import to_objects
-from skate.data.values.types import PythonObjectType, can_rebuild, is_ragged, objects_of, python_objects, ragged_parts, ragged_type
+from skate.data.values.types import (
+    PythonObjectType,
+    can_rebuild,
+    holds_union,
+    is_ragged,
+    objects_of,
+    python_objects,
+    ragged_parts,
+    ragged_type,
+)
 
 _T = pa.types
 
@@ -167,7 +176,7 @@ def _zero_lists(n: int, t: pa.DataType) -> pa.Array:
 def from_objects(values: list[Any], hint: pa.DataType | None, old: pa.Array | None = None) -> Any:
     """An Arrow array (chunked, where one cannot hold them) of Python values (None: null); keeps `hint` when that is exact. old: the column of that type that the values come from, as
     far as is known."""
-    if hint is not None and _T.is_union(hint):
+    if hint is not None and _T.is_nested(hint) and holds_union(hint):
         raise TypeError(f'type {hint} cannot be made from Python values; drop the column, or use batch_format="pyarrow"')
     first = next((v for v in values if v is not None), None)
     if isinstance(hint, PythonObjectType):

@@ -81,6 +81,11 @@ def family(t: pa.DataType) -> int:
     return -1 - t.id
 
 
+def holds_union(t: pa.DataType) -> bool:
+    """Whether it is a union, or one is inside of it."""
+    return _T.is_union(t) or _T.is_nested(t) and any(holds_union(t.field(i).type) for i in range(t.num_fields))
+
+
 def can_rebuild(t: pa.DataType) -> bool:
     """Whether Arrow builds this type from Python values."""
     if _T.is_union(t) or _T.is_run_end_encoded(t) or is_fixed(t):

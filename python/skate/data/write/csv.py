@@ -22,7 +22,9 @@ def check(args: dict[str, Any], schema: Any) -> Any:
     keywords("write_csv", args, ("write_options", *known))
     options = _options(args)
     if schema is not None:
-        return columns("write_csv", "CSV", schema, lambda s: pacsv.CSVWriter(pa.BufferOutputStream(), s, write_options=options).close(), REMEDY)
+        return columns(
+            "write_csv", "CSV", schema, lambda s: pacsv.CSVWriter(pa.BufferOutputStream(), s, write_options=options).close(), REMEDY
+        )
     return None
 
 
