@@ -226,14 +226,19 @@ def leave(actors):
 
 
 def check_call(func, skip, args, kwargs):
-    """Called when a call does not fit its function: raises what Python would."""
+    """Called when a call does not fit its function: raises a TypeError that names the function and says what it takes."""
     import inspect
 
     sig = inspect.signature(func, follow_wrapped=False)
     try:
         sig.bind(*([None] * skip), *args, **kwargs)
     except TypeError as e:
-        raise TypeError(str(e)) from None  # without the frames of inspect
+        takes = list(sig.parameters.values())[skip:]
+        given = f"{len(args)} positional argument{'s' if len(args) != 1 else ''}" + "".join(f", {k}=" for k in kwargs)
+        name = getattr(func, "__qualname__", None) or repr(func)
+        shown = str(sig.replace(parameters=takes, return_annotation=sig.empty))
+        shown = shown if len(shown) <= 400 else shown[:400] + " ..."
+        raise TypeError(f"{name}(): {e}; it takes {shown}, and was given {given}") from None  # without the frames of inspect
 
 
 def install():

@@ -6,12 +6,12 @@ def _words(name):
 
 
 def likeness(name, known):
-    """How much two names look alike, from 0.0 to 1.0: letter by letter, or with their words in another order, or one inside of the other."""
+    """How much two names look alike, from 0.0 to 1.0: letter by letter, or with their words in another order, one inside of the other, or one as the start of the other."""
     from difflib import SequenceMatcher
 
     a, b = str(name).lower(), known.lower()
     best = max(SequenceMatcher(None, a, b).ratio(), SequenceMatcher(None, _words(a), _words(b)).ratio())
-    if len(a) >= 4 and set(a.strip("_").split("_")) <= set(b.strip("_").split("_")):
+    if len(a) >= 4 and (b.startswith(a) or set(a.strip("_").split("_")) <= set(b.strip("_").split("_"))):
         best = max(best, 0.75)
     return best
 

@@ -1,6 +1,7 @@
 """What can go wrong, in Ray's names. Every error that get() raises is a RayError; one that the user's code raised is an instance of the
 user's class as well (RayTaskError.as_instanceof_cause). Made in src/py/py_err.c from result codes, with the message as the one argument."""
 
+from skate import _lazy
 from skate._causes import bare, cause_bytes, fields_of, load_cause
 
 
@@ -117,6 +118,21 @@ def _dual_class(cls):
 def _remake(text, function_name, cause, dual):
     e = RayTaskError(function_name, text, None if cause is None else load_cause(cause))
     return e.as_instanceof_cause() if dual else e
+
+
+def misused(e, f):
+    """e, a TypeError of a call of f whose arguments do not fit: a keyword that f does not know gets the nearest one that it knows (as from Python 3.13 on).
+
+    Returns:
+        e.
+    """
+    head, found, word = str(e).partition(" got an unexpected keyword argument ")
+    if found and word.endswith("'") and "ou mean" not in word:
+        from inspect import signature
+
+        known = [n for n, p in signature(f).parameters.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and n != "self"]
+        e.args = (f"{head.replace('.__init__', '')}{found}{word}{_lazy.near.meant(word.strip(chr(39)), known) if known else '; it takes none'}",)
+    return e
 
 
 def told(e):

@@ -4,7 +4,8 @@
  * about it. A Python function cannot leave its own frame out of a traceback; a C function has none. So front(function) is a method that calls it, and what comes
  * back as a generator goes on in a FrontIter.
  *
- * Not here: which errors these are (told() in skate/exceptions.py): a bug of skate itself keeps its whole traceback.
+ * Not here: which errors these are (told() in skate/exceptions.py): a bug of skate itself keeps its whole traceback; what is said of a call whose arguments do not
+ * fit (misused() there).
  * Invariant: only frames of files below the package's folder go, wherever in the traceback they are. Cost: 20 ns a call or item. */
 #include "py/py_int.h"
 
@@ -71,6 +72,17 @@ void py_front_strip(struct py_state *st) {
     PyErr_Restore(type, value, tb); /* also drops what went wrong here */
 }
 
+/* The error of a call that never began, as its arguments did not fit: there is no frame of it yet. It is mended in place. */
+static void misused(struct py_state *st, PyObject *fn) {
+    PyObject *type, *value, *tb;
+    PyErr_Fetch(&type, &value, &tb);
+    PyErr_NormalizeException(&type, &value, &tb);
+    PyObject *f = !tb && value ? py_class(st, "misused") : NULL, *same = f ? PyObject_CallFunctionObjArgs(f, value, fn, NULL) : NULL;
+    Py_XDECREF(f);
+    Py_XDECREF(same);
+    PyErr_Restore(type, value, tb); /* as above */
+}
+
 /* ---- generators --------------------------------------------------------------------------------------------------------------------------- */
 
 struct front_iter {
@@ -134,6 +146,7 @@ static PyObject *front_call(PyObject *self, PyObject *const *args, size_t n, PyO
     struct py_state *st = py_state_of(Py_TYPE(self));
     PyObject *v = PyObject_Vectorcall(((struct front *)self)->fn, args, n, names);
     if (!v) {
+        if (PyErr_ExceptionMatches(PyExc_TypeError)) misused(st, ((struct front *)self)->fn);
         py_front_strip(st);
         return NULL;
     }

@@ -41,7 +41,7 @@ def _unmasked(df: Any) -> Any:
     return df
 
 
-@errors.methods
+@errors.part_of("skate.data.dataset", "Dataset")
 class Conversions:
     """Part of Dataset."""
 

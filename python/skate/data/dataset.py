@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, overload
 
-from skate import _lazy
+from skate import _lazy, _skate
 from skate.data.context import DEFAULT_BATCH_SIZE, DataContext
 from skate.data.convert import Conversions
 from skate.data.iterator import DataIterator
@@ -68,6 +68,7 @@ class TaskPoolStrategy:
     size: int | None = None
 
 
+@errors.methods
 class ActorPoolStrategy:
     """A class runs in a pool of actors of a fixed size, or of a size between min_size and max_size.
 
@@ -77,7 +78,7 @@ class ActorPoolStrategy:
         max_size: The most actors; None: as many as the CPUs, GPUs and memory allow.
         initial_size: Without effect.
         max_tasks_in_flight_per_actor: Tasks that an actor has at once, one running, the others next; None: the engine chooses.
-        unused: Ray's other arguments, without effect.
+        enable_true_multi_threading: Without effect.
 
     Raises:
         ValueError: A number is out of its range, or size comes together with the next two.
@@ -96,7 +97,7 @@ class ActorPoolStrategy:
         max_size: int | None = None,
         initial_size: int | None = None,
         max_tasks_in_flight_per_actor: int | None = None,
-        **unused: Any,
+        enable_true_multi_threading: bool = False,
     ):
         if size is not None:
             if size < 1:
@@ -1753,21 +1754,23 @@ def _named(public: Any, reader: Any, returns: str) -> Any:
 
 def reads(reader: Callable[P, Source | InMemory], expects: str | None = None) -> Callable[P, Dataset]:
     """A public reader that gives a Dataset, of the one of a format. expects: a format that the fork server may import while the reader works."""
+    call = _skate.front(reader)
 
     @functools.wraps(reader)
     def public(*args: P.args, **kwargs: P.kwargs) -> Dataset:
         if expects is not None:
             expect(f"skate.data.read.{expects}")
-        return of_source(reader(*args, **kwargs))
+        return of_source(call(*args, **kwargs))
 
     return _named(public, reader, "Dataset")
 
 
 def holds(reader: Callable[P, InMemory]) -> Callable[P, MaterializedDataset]:
     """The same for what is in memory already."""
+    call = _skate.front(reader)
 
     @functools.wraps(reader)
     def public(*args: P.args, **kwargs: P.kwargs) -> MaterializedDataset:
-        return of_source(reader(*args, **kwargs))
+        return of_source(call(*args, **kwargs))
 
     return _named(public, reader, "MaterializedDataset")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from skate.data.random_access_dataset import RandomAccessDataset
 
 
-@errors.methods
+@errors.part_of("skate.data.dataset", "Dataset")
 class Keyed:
     """Part of Dataset."""
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from skate.data.typed import Seed
 
 
-@errors.methods
+@errors.part_of("skate.data.dataset", "Dataset")
 class Splits:
     """Part of Dataset."""
 

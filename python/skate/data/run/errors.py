@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from skate._skate import front
@@ -15,11 +16,23 @@ C = TypeVar("C", bound=type)
 
 
 def methods(cls: C) -> C:
-    """A class decorator: the public methods of cls are called through C, which leaves no frame in a traceback."""
+    """A class decorator: the public methods of cls are called through C, which leaves no frame in a traceback and says what a wrong keyword may have meant."""
     for name, f in list(vars(cls).items()):
-        if inspect.isfunction(f) and (not name.startswith("_") or name in ("__iter__", "__next__")):
+        if inspect.isfunction(f) and (not name.startswith("_") or name in ("__init__", "__iter__", "__next__")):
             setattr(cls, name, functools.update_wrapper(front(f), f))
     return cls
+
+
+def part_of(module: str, name: str) -> Callable[[C], C]:
+    """The same for a part of a public class that has a file of its own: its methods go by the name of that class, which users know."""
+
+    def methods_of(cls: C) -> C:
+        for f in vars(cls).values():
+            if inspect.isfunction(f):
+                f.__module__, f.__qualname__ = module, f"{name}.{f.__name__}"
+        return methods(cls)
+
+    return methods_of
 
 
 def in_front(e: BaseException, context: DataContext) -> BaseException:

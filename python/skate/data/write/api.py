@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from skate.data.typed import FileSystem, Mode, Path
 
 
-@errors.methods
+@errors.part_of("skate.data.dataset", "Dataset")
 class Writers:
     """Part of Dataset."""
 
