@@ -65,6 +65,9 @@ struct sk_state_ops {
     size_t (*workers)(struct sk_engine *e, struct sk_worker_info *out, size_t cap);
     /* Text "key value\n" lines: counters and store statistics. Returns the length needed. */
     size_t (*status)(struct sk_engine *e, char *buf, size_t cap);
+    /* Words about what makes an object (its id 0: about a stream) that is waited for, as "task f, which runs in worker 12"; "" when nothing is known. NULL
+     * where the engine cannot look. */
+    void (*about)(struct sk_engine *e, sk_oid o, sk_tid t, char *buf, size_t cap);
 };
 
 /* Where the engine can look at a task that runs elsewhere: for words about one that takes long. */

@@ -105,13 +105,15 @@ static const struct py_field field[] = {
 };
 static const struct py_fields fields = {"Exec", SK_COUNT(field), 0, field};
 
+/* Without a name: to people a task or an actor of a stage is what its operators are called, not the function of skate that runs them. */
 static int define(struct py_state *st, PyObject *fn, bool method, sk_fid *out) {
     if (!fn) return 0;
-    PyObject *name = PyObject_GetAttrString(fn, "__name__"), *def = NULL;
-    if (name) def = method ? PyUnicode_AsUTF8String(name) : PyObject_CallOneArg(st->hook_dump_function, fn);
-    int r = def ? py_define(st, def, name, method, out) : -1;
+    PyObject *name = PyObject_GetAttrString(fn, "__name__"), *none = PyUnicode_FromString(""), *def = NULL;
+    if (name && none) def = method ? PyUnicode_AsUTF8String(name) : PyObject_CallOneArg(st->hook_dump_function, fn);
+    int r = def ? py_define(st, def, none, method, out) : -1;
     Py_XDECREF(def);
     Py_XDECREF(name);
+    Py_XDECREF(none);
     return r;
 }
 

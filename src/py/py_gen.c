@@ -48,6 +48,14 @@ bool py_gen_stream(struct py_state *st, PyObject *gen, sk_tid *out) {
     return true;
 }
 
+static PyObject *late(struct py_state *st, sk_tid t) {
+    char what[400] = "";
+    struct sk_err e;
+    if (st->engine->state && st->engine->state->about) st->engine->state->about(st->engine, (sk_oid){0}, t, what, sizeof what);
+    snprintf(e.msg, sizeof e.msg, "the next item is not ready%s%s", *what ? ": it is one " : "", what);
+    return py_raise(st, SK_ETIMEOUT, &e);
+}
+
 static PyObject *gen_take(struct gen *g, int64_t deadline_ns) /* NULL without an exception: the end */
 {
     struct py_state *st = py_state_of(Py_TYPE((PyObject *)g));
@@ -60,7 +68,7 @@ static PyObject *gen_take(struct gen *g, int64_t deadline_ns) /* NULL without an
     sk_rc rc = st->driver ? st->engine->streams->next(st->engine, t, 0, &id, &err) : SK_ETIMEOUT;
     while (rc == SK_ETIMEOUT) {
         int64_t now = sk_now_ns(), until = SK_MIN(deadline_ns, now + PY_SLICE_NS);
-        if (deadline_ns == 0 || now >= deadline_ns) return py_raise(st, SK_ETIMEOUT, &(struct sk_err){.msg = "the next item is not ready"});
+        if (deadline_ns == 0 || now >= deadline_ns) return late(st, t);
         PY_DROP(st)
         rc = st->engine->streams->next(st->engine, t, until, &id, &err);
         PY_TAKE(st)

@@ -38,6 +38,32 @@ static int failed_already(struct py_state *st, const sk_oid *ids, size_t n, bool
     return 0;
 }
 
+#define LATE_MAX 3 /* objects that the error of a timeout names */
+
+/* Raises the error of a get whose time is over: which objects are not there, and what makes them. -1. */
+static int timed_out(struct py_state *st, const sk_oid *ids, size_t n) {
+    PY_ERR(err);
+    struct sk_err e = {.msg = "Get timed out: some object(s) not ready"};
+    bool one = false, *ready = n == 1 ? &one : sk_calloc(SK_TAG_PY, n);
+    size_t at = strlen(e.msg), late = 0;
+    if (ready && n > 1 && st->engine->ops->wait(st->engine, ids, n, n, 0, ready, &err) != SK_ETIMEOUT) memset(ready, 0, n);
+    for (size_t i = 0; ready && i < n; i++) late += !ready[i];
+    at += (size_t)snprintf(e.msg + at, sizeof e.msg - at, ": %zu of %zu", ready ? late : n, n);
+    for (size_t i = 0, told = 0; ready && i < n && told < LATE_MAX; i++) {
+        char what[400] = "";
+        if (ready[i]) continue;
+        if (st->engine->state && st->engine->state->about) st->engine->state->about(st->engine, ids[i], (sk_tid){0}, what, sizeof what);
+        int k = snprintf(e.msg + at, sizeof e.msg - at, "%s ObjectRef(%056llx)%s%s", told ? "," : ":", (unsigned long long)ids[i].v,
+                         *what ? " " : "", what);
+        at = SK_MIN(at + (size_t)k, sizeof e.msg - 1);
+        told++;
+    }
+    if (late > LATE_MAX) snprintf(e.msg + at, sizeof e.msg - at, ", and %zu more", late - LATE_MAX);
+    if (ready != &one) sk_free(ready);
+    py_raise(st, SK_ETIMEOUT, &e);
+    return -1;
+}
+
 static int get_slices(struct py_state *st, const sk_oid *ids, size_t n, int64_t deadline_ns, struct sk_view *v, bool *known);
 
 static int get_views(struct py_state *st, const sk_oid *ids, size_t n, int64_t deadline_ns, struct sk_view *v) {
@@ -66,10 +92,7 @@ static int get_slices(struct py_state *st, const sk_oid *ids, size_t n, int64_t 
         if (!began_ns) began_ns = now;
         if (py_between_slices(st, began_ns) < 0 || py_gone(st, gen)) return -1;
         if (known && failed_already(st, ids, n, known, known + n)) return -1;
-        if (sk_now_ns() >= deadline_ns) {
-            py_raise(st, SK_ETIMEOUT, &(struct sk_err){.msg = "Get timed out: some object(s) not ready."});
-            return -1;
-        }
+        if (sk_now_ns() >= deadline_ns) return timed_out(st, ids, n);
     }
     if (rc != SK_OK) {
         py_raise(st, rc, &err);

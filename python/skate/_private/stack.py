@@ -168,7 +168,8 @@ def _is_driver(pid):
     return found is not None and found[0] == pid
 
 
-def _command(pid):
+def command(pid):
+    """The program of a process, for people."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as f:
             return f.read().rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")[:120]
@@ -196,7 +197,7 @@ def report(pid=None, seconds=SECONDS):
         raise LookupError(f"process {pid} does not run skate, or is another user's" if pid else "no process of this user runs skate")
     for driver, waits, workers in found:
         text = stacks([driver, *(w[0] for w in workers)], seconds, _segment(driver) or f"/proc/{driver}/fd/gone")
-        out += [f"driver {driver} ({_command(driver)})" + (f" waits for {waits}" if waits else ""), _indent(text[driver]), ""]
+        out += [f"driver {driver} ({command(driver)})" + (f" waits for {waits}" if waits else ""), _indent(text[driver]), ""]
         for p, task, ns, name in workers:
             out += [f"worker {p}: " + (f"task {name}, for {ns / 1e9:.1f} s" if task else "idle"), _indent(text[p]), ""]
     return "\n".join(out)

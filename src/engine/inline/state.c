@@ -77,6 +77,7 @@ static void task(struct sk_inline *x, const struct sk_itask *t, struct sk_rows *
 static void actor(struct sk_inline *x, const struct sk_iactor *a, struct sk_rows *r) {
     struct sk_bytes none = {"", 0}, name = a->name ? a->name->name : none, space = a->name ? a->name->space : none;
     struct sk_bytes cls = fn_name(x, a->init->p.t.fn.v), why = a->dead && a->why ? (struct sk_bytes){a->why->data, a->why->len} : none;
+    if (!cls.n) cls = (struct sk_bytes){a->init->name, strlen(a->init->name)};
     struct sk_need need = sk_place_need_of(&x->place, a->init->shape);
     struct sk_actor_row row = {.id = a->id,
                                .init = a->init->id,

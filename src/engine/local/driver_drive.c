@@ -83,7 +83,7 @@ static sk_rc drive(struct sk_local *l, bool (*done)(void *), void *arg, int64_t 
 
 sk_rc sk_driver_drive(struct sk_engine *e, bool (*done)(void *), void *arg, int64_t deadline, struct sk_err *err) {
     sk_driver_lock(e);
-    sk_rc rc = sk_driver_wait(sk_local_of(e), done, arg, deadline, &(struct sk_waited){.verb = "drives a pipeline"});
+    sk_rc rc = sk_driver_wait(sk_local_of(e), done, arg, deadline, &(struct sk_waited){.verb = "the tasks of a Dataset"});
     sk_driver_unlock(e);
     if (rc == SK_ECLOSED) return sk_driver_closed(err);
     if (rc == SK_ETIMEOUT) return SK_ERR(err, rc, "the time is over");

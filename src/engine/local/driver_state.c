@@ -81,7 +81,14 @@ static int64_t l_began(struct sk_engine *e, sk_tid t) {
     return ns;
 }
 const struct sk_progress_ops sk_driver_progress = {.began = l_began};
-const struct sk_state_ops sk_driver_state = {.rows = l_state, .workers = l_workers, .status = l_status};
+
+static void l_about(struct sk_engine *e, sk_oid o, sk_tid t, char *buf, size_t cap) {
+    sk_driver_lock(e);
+    if (sk_local_of(e)->closing) snprintf(buf, cap, "%s", "");
+    else sk_state_about(sk_local_of(e), o.v, t.v, buf, cap);
+    sk_driver_unlock(e);
+}
+const struct sk_state_ops sk_driver_state = {.rows = l_state, .workers = l_workers, .status = l_status, .about = l_about};
 
 static sk_rc l_memory(struct sk_engine *e, struct sk_memory_info *out, struct sk_memory_worker *w, size_t cap, size_t *n,
                       struct sk_err *err) {

@@ -106,6 +106,7 @@ static void actor(struct sk_local *l, const struct sk_lactor *a, struct sk_rows 
     struct sk_need need = sk_place_need_of(&l->place, a->shape);
     struct sk_bytes none = {"", 0}, name = a->name ? a->name->name : none, space = a->name ? a->name->space : none;
     struct sk_bytes cls = fn_name(l, a->init->spec.fid), why = none;
+    if (!cls.n) cls = a->init->spec.name;
     if (a->state == SK_A_DEAD)
         why = a->dead_value ? (struct sk_bytes){a->dead_value->bytes, a->dead_value->len} : (struct sk_bytes){a->why, strlen(a->why)};
     uint32_t state = a->state == SK_A_DEAD            ? SK_AS_DEAD
@@ -263,6 +264,20 @@ void sk_state_waits(struct sk_local *l, const char *verb, const sk_oid *ids, siz
     if (n) snprintf(out, cap, "%s: %zu of %zu objects are not there%s%s", verb, missing, n, t ? "; the first is made by " : "", story);
     else snprintf(out, cap, "%s%s%s", verb, t ? " of " : "", story);
     atomic_store(&l->ctl->waits_ns, INT64_MAX);
+}
+
+void sk_state_about(struct sk_local *l, uint64_t oid, uint64_t tid, char *buf, size_t cap) {
+    const struct sk_obj *o = oid ? sk_obj_get(l, oid) : NULL;
+    const struct sk_ltask *t = o ? o->maker : oid ? NULL : sk_map_get(&l->tasks, tid);
+    char story[300];
+    if (!cap) return;
+    buf[0] = 0;
+    if (o && o->state != SK_O_PENDING) {
+        snprintf(buf, cap, o->where == SK_V_DISK ? "is read from disk" : "is there by now");
+    } else if (t) {
+        why_not(l, t, story, sizeof story);
+        snprintf(buf, cap, "of %s, submitted %.1f s ago", story, (double)(sk_now_ns() - t->submit_ns) / 1e9);
+    }
 }
 
 /* ---- of a worker's request -------------------------------------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
 
 import inspect
 import pickle
+import re
 
 import pyarrow as pa
 import pytest
@@ -80,3 +81,60 @@ def test_calls_of_remote_functions_name_them_and_what_they_take():
     ):  # fmt: skip
         with case(text):
             assert said(call, TypeError) == text
+
+
+# ---- what is not there in time
+
+
+def test_a_get_that_is_too_late_says_for_what(tmp_path):
+    import os
+
+    path = str(tmp_path / "gate")
+    os.mkfifo(path)
+    gate = os.open(path, os.O_RDWR)
+
+    @skate.remote(num_cpus=0)
+    def held(go):
+        return go and open(path, "rb", 0).read(1)
+
+    @skate.remote(num_cpus=0)
+    def after(x):
+        return x
+
+    @skate.remote(num_cpus=0)
+    def yields():
+        yield open(path, "rb", 0).read(1)
+
+    late = [held.remote(True) for _ in range(4)]
+    refs, gen = [held.remote(False), *late, after.remote(late[0])], yields.remote()
+    skate.get(refs[0])
+    text = said(lambda: skate.get(refs, timeout=0.01), skate.exceptions.GetTimeoutError)
+    assert text.startswith("Get timed out: some object(s) not ready: 5 of 6: ") and text.endswith(", and 2 more")
+    assert re.search(rf"ObjectRef\({late[0].hex()}\) of task held, which (runs in|is queued on|waits for) .*, submitted \d+\.\d s ago", text)
+    assert refs[0].hex() not in text
+    text = said(lambda: skate.get(refs[-1], timeout=0), skate.exceptions.GetTimeoutError)
+    assert f"1 of 1: ObjectRef({refs[-1].hex()}) of task after, which waits for 1 of its arguments, submitted" in text
+    text = said(lambda: gen.next_within(0.01), skate.exceptions.GetTimeoutError)
+    assert text.startswith("the next item is not ready: it is one of task yields, which ")
+    os.write(gate, b"x" * 5)
+    skate.get(late)
+    os.close(gate)
+
+
+# ---- names of tasks
+
+
+def test_tasks_of_datasets_are_named_after_their_operators():
+    from skate.util import state
+
+    class Same:
+        def __call__(self, batch):
+            return batch
+
+    skate.data.range(100).map_batches(Same, concurrency=1).random_shuffle().take_all()
+    summary = state.summarize_tasks()["cluster"]["summary"]
+    assert {"ReadRange", "MapBatches(Same)", "RandomShuffleReduce"} <= {n.split("->")[0] for n in summary}
+    names = {(t.name, t.func_or_class_name) for t in state.list_tasks()} | {(None, a.class_name) for a in state.list_actors()}
+    assert not [n for pair in names for n in pair if n is not None and (not n or "stage" in n or n == ".__init__")]
+    assert "MapBatches(Same)" in {a.class_name for a in state.list_actors()}
+    assert not [e for e in skate.timeline() if "stage" in str(e.get("name"))]

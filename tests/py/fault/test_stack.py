@@ -119,6 +119,7 @@ def test_memory(program):
     for pid in (program.pid, *w.values()):
         assert re.search(rf"^ +{pid} +[\d.]+ MiB", r.stdout, re.M), r.stdout
     assert "of 64.0 MiB" in r.stdout
+    assert re.search(rf"^ +{program.pid} +[\d.]+ MiB  driver \(.*program\.py ", r.stdout, re.M), r.stdout
 
 
 def test_nobody_to_ask():

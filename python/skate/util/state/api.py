@@ -99,7 +99,7 @@ def _tasks(detail):
     out = []
     for t in rows:
         id, parent, actor, group, submit, start, end, pid, _, attempt, state, kind, _, name, fn, error, res = t
-        called = fn + ".__init__" if kind == 1 else fn
+        called = (fn or name) + ".__init__" if kind == 1 else fn or name  # those of a Dataset have the names of its operators
         row = common.TaskState(
             task_id=ids.TaskID._of(id).hex(),
             attempt_number=attempt,
