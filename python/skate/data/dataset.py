@@ -1348,7 +1348,7 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         blocks = list(execute.run(self, schemas=keys))
         known = self._facts.schema
         if known is None:
-            blocks, schema = execute.conformed(self._node.label, blocks, keys)
+            blocks, schema = execute.conformed(self._node, blocks, keys)
             if schema is not None:
                 known, self._schema = (lambda: schema), Schema(schema, pandas=self._frames())
         full = [b for b in blocks if b[2]] or blocks[:1]

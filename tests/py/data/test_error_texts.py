@@ -1,10 +1,14 @@
 """Errors say what, where and what to do: the text of each is what a user reads first."""
 
 import inspect
+import json
 import pickle
 import re
 
 import pyarrow as pa
+import pyarrow.csv
+import pyarrow.json
+import pyarrow.parquet as pq
 import pytest
 import skate
 import skate.data
@@ -138,3 +142,109 @@ def test_tasks_of_datasets_are_named_after_their_operators():
     assert not [n for pair in names for n in pair if n is not None and (not n or "stage" in n or n == ".__init__")]
     assert "MapBatches(Same)" in {a.class_name for a in state.list_actors()}
     assert not [e for e in skate.timeline() if "stage" in str(e.get("name"))]
+
+
+# ---- a column of two types
+
+
+def csv(path, values):
+    path.write_text("k,x\n" + "".join(f"{i},{v}\n" for i, v in enumerate(values)))
+
+
+def lines(path, values):
+    path.write_text("".join(json.dumps({"k": i, "x": v}) + "\n" for i, v in enumerate(values)))
+
+
+def feather(path, values):
+    import pyarrow.feather
+
+    pyarrow.feather.write_feather(pa.table({"k": range(len(values)), "x": values}), str(path))
+
+
+def orc(path, values):
+    import pyarrow.orc
+
+    pyarrow.orc.write_table(pa.table({"k": range(len(values)), "x": values}), str(path))
+
+
+@pytest.mark.parametrize(
+    "how, write, way",
+    [
+        ("csv", csv, "column_types={'x': pyarrow.string()}"),
+        ("json", lines, "explicit_schema=pyarrow.schema([('x', pyarrow.string())])"),
+        ("feather", feather, "union them"),
+        ("orc", orc, "union them"),
+        ("parquet", lambda path, values: pq.write_table(pa.table({"x": values}), path), "schema="),
+    ],
+)
+def test_files_of_two_types_are_named_with_the_way_out(tmp_path, how, write, way):
+    a, b = tmp_path / f"a.{how}", tmp_path / f"b.{how}"
+    write(a, [1, 2])
+    write(b, ["one", "two"])
+    read = getattr(skate.data, f"read_{how}")
+    for name, use in {
+        "take_all": lambda ds: ds.take_all(),
+        "materialize": lambda ds: ds.materialize(),
+        "to_pandas": lambda ds: ds.to_pandas(),
+        "iter_batches": lambda ds: list(ds.iter_batches()),
+        "sort": lambda ds: ds.sort("x").take_all(),
+        "map_batches": lambda ds: ds.map_batches(lambda batch: batch, batch_size=4).take_all(),
+        "write": lambda ds: ds.write_parquet(str(tmp_path / "out")),
+    }.items():
+        with case(name):
+            text = said(lambda use=use: use(read([str(a), str(b)], override_num_blocks=2)), TypeError)
+            assert f"column 'x' has type int64 in {a} and string in {b}, and no type holds the values of both exactly" in text
+            assert way in text
+            assert name != "write" or how == "parquet" or text.endswith("No file of this write is in its place")
+
+
+def test_the_way_out_of_two_types_is_one(tmp_path):
+    csv(tmp_path / "a.csv", [1, 2])
+    csv(tmp_path / "b.csv", ["one"])
+    lines(tmp_path / "a.json", [1, 2])
+    lines(tmp_path / "b.json", ["one"])
+    asked = pyarrow.csv.ConvertOptions(column_types={"x": pa.string()})
+    found = skate.data.read_csv([str(tmp_path / f"{n}.csv") for n in "ab"], convert_options=asked).take_all()
+    assert [r["x"] for r in found] == ["1", "2", "one"]
+    asked = pyarrow.json.ParseOptions(explicit_schema=pa.schema([("x", pa.string())]))
+    found = skate.data.read_json([str(tmp_path / f"{n}.json") for n in "ab"], parse_options=asked).take_all()
+    assert [r["x"] for r in found] == ["1", "2", "one"]
+
+
+def test_what_functions_make_is_no_matter_of_files(tmp_path):
+    csv(tmp_path / "a.csv", [1, 2])
+    csv(tmp_path / "b.csv", [3, 4])
+    ds = skate.data.read_csv([str(tmp_path / "a.csv"), str(tmp_path / "b.csv")], override_num_blocks=2)
+    text = said(lambda: ds.map(lambda r: {"x": "text" if r["x"] > 2 else 1}).take_all(), TypeError)
+    assert "column 'x' has type int64 in what came from row 0 on and string in what came from row 2 on" in text and "a.csv" not in text
+
+
+# ---- JSON of several kinds, as text
+
+
+def test_json_of_several_kinds_is_read_as_text_where_a_schema_asks(tmp_path):
+    asked = pyarrow.json.ParseOptions(explicit_schema=pa.schema([("x", pa.string())]))
+    records = ['{"x":1}', '{"x":"foo"}', '{"x":{"a":[1, 2], "é":"\\u00e9"}}', '{"x":null}', '{"y":2, "x":true}', '{ "x" : 1.50 , "y":3}', '{"x":[]}']
+    want = ["1", "foo", '{"a":[1, 2], "é":"\\u00e9"}', None, "true", "1.50", "[]"]
+    path = tmp_path / "a.json"
+    path.write_text("\n".join(records))
+    found = skate.data.read_json(str(path), parse_options=asked).take_all()
+    assert [r["x"] for r in found] == want and [r["y"] for r in found] == [None, None, None, None, 2, 3, None]
+    path.write_text("[" + ",".join(records) + "]")
+    found = skate.data.read_json(str(path), parse_options=asked).take_all()
+    assert [json.loads(r["x"]) if i in (2, 5) else r["x"] for i, r in enumerate(found)] == [
+        *want[:2], {"a": [1, 2], "é": "é"}, *want[3:5], 1.5, "[]"
+    ]  # fmt: skip
+    path.write_text("\n".join(records))
+    text = said(lambda: skate.data.read_json(str(path)).take_all())
+    assert "column 'x' is" in text and "a string in explicit_schema of parse_options reads both as text" in text
+
+
+def test_json_as_text_inside_of_objects_and_lists_and_with_bad_lines(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text('{"x":{"a":1,"b":[1,"z"]}}\n{"x":{"a":"q","b":[{"k":1}, null], "c": 1}}\n{"x":{"a":2}\n')
+    nested = pa.schema([("x", pa.struct([("a", pa.string()), ("b", pa.list_(pa.string()))]))])
+    asked = pyarrow.json.ParseOptions(explicit_schema=nested)
+    found = skate.data.read_json(str(path), parse_options=asked, on_error="skip").take_all()
+    assert [r["x"]["a"] for r in found] == ["1", "q"] and [r["x"]["b"] for r in found] == [["1", "z"], ['{"k":1}', None]]
+    assert "a.json line 3: " in said(lambda: skate.data.read_json(str(path), parse_options=asked).take_all())

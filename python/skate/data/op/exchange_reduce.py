@@ -21,7 +21,7 @@ class ExchangeReduce(Operator):
         """Of the last operator of a stage: BlockOuts, which are written where they belong; else batches."""
         x = task.exchange
         if x.phase == _skate.PHASE_CUT:
-            yield from cut(params["what"], [part.blocks for part in x.parts], x.n)
+            yield from cut(params["what"], params["keys"], [part.blocks for part in x.parts], x.n)
             return
         stops, left = params["last"] and task.cap >= 0, task.cap  # what is fused behind it may drop rows
         for out in self.reduced(params, x, task.target):
@@ -35,11 +35,12 @@ class ExchangeReduce(Operator):
         return reduced(params, x, target)
 
 
-def cut(what: bytes, samples: list[Any], n: int) -> Any:
+def cut(what: bytes, keys: list[str], samples: list[Any], n: int) -> Any:
     """What the cut task gives (exec.h)."""
     work = _skate.exchange_cut(what, samples, n)
     if work is None:
         batches = [_skate.blocks(s)[0] for s in samples]
+        batches = [b.rename_columns([*keys, *b.schema.names[len(keys) :]]) for b in batches]  # for errors: in samples they are numbers
         schema = unify.unify([b.schema for b in batches])
         work = _skate.exchange_cut(what, [[unify.cast_batch(b, schema)] for b in batches], n)
     return work

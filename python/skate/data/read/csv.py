@@ -84,6 +84,13 @@ def read_csv(
     return file_source("ReadCSV", "csv", paths, {"args": arrow_csv_args, "code": arrow_csv_args or None}, **given)
 
 
+def as_text(column: str) -> str:
+    """What to do about a column that has other types in other files."""
+    return (
+        f"say which type it is, for all files: read_csv(..., convert_options=pyarrow.csv.ConvertOptions(column_types={{{column!r}: pyarrow.string()}})) reads it as text"
+    )
+
+
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
     return run_files(params, task, "read_csv", read_file)
 

@@ -65,7 +65,8 @@ def read_json(
         concurrency: Read tasks at once, at most; None: as many as fit.
         override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the input.
         on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see Dataset.errors()); None: as DataContext.on_error says.
-        arrow_json_args: read_options, parse_options of pyarrow.json; TypeError for others.
+        arrow_json_args: read_options, parse_options of pyarrow.json; TypeError for others. A column that explicit_schema of parse_options has as string may hold any kind of value: what is
+            no string is its JSON text.
 
     Raises:
         FileNotFoundError: A path does not exist.
@@ -85,6 +86,12 @@ def read_json(
     return file_source("ReadJSON", "json", paths, {"args": arrow_json_args, "lines": lines}, **given)
 
 
+def as_text(column: str) -> str:
+    """What to do about a column that has other types in other files."""
+    schema = f"pyarrow.schema([({column!r}, pyarrow.string())])"
+    return f"say which type it is, for all files: read_json(..., parse_options=pyarrow.json.ParseOptions(explicit_schema={schema})) reads it as text"
+
+
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
     return run_files(params, task, "read_json", read_file)
 
@@ -102,7 +109,7 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     if not head:
         return
     if head[:1] == b"[" and not params["lines"]:
-        yield from _array(params, task, path, data)
+        yield from _array(params, task, path, data, args)
         return
     ro.block_size = max(ro.block_size or 0, min(len(data) + 1, 64 << 20))  # an object must lie in one block
     # Arrow's parser (26) crashes at a null that begins a block, and takes any other for a row of nulls
@@ -124,11 +131,20 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
         yield from _lazy.to_arrow.from_table(table)
 
 
-def _array(params: dict[str, Any], task: Any, path: str, data: bytes) -> Iterator[Any]:
+def _array(params: dict[str, Any], task: Any, path: str, data: bytes, args: dict[str, Any]) -> Iterator[Any]:
     """The rows of a file that is one array."""
     rows, damage = _lazy.json_records.elements(data)
     if damage is not None:
         bad_line(params, task, "read_json", path, *damage)
+    if getattr(args.get("parse_options"), "explicit_schema", None) is not None:  # Arrow's parser, which knows it, takes lines
+
+        def bad(line: int, why: str, raw: bytes) -> None:
+            unreadable(params, task, ValueError(f"read_json {path}, element {line - 1} of the array: {why}"), path, line - 1, raw)
+
+        lines = b"\n".join(json.dumps(r, ensure_ascii=False).encode("utf-8", "surrogatepass") for r in rows)
+        for table in _lazy.json_records.tables(lines, True, args, bad):
+            yield from _lazy.to_arrow.from_table(table)
+        return
     try:
         rb = _lazy.row_dicts.from_rows(rows, f"read_json {path}")
     except (TypeError, ValueError, AttributeError):

@@ -11,6 +11,7 @@ bad one.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -43,7 +44,9 @@ def tables(data: bytes, lines: bool, args: dict[str, Any], bad: Bad) -> Iterator
         found.append((line, why, text.rstrip(b"\r")))
 
     values = _values if lines and data.lstrip()[:1] == b"[" else _objects
-    source = _Lines(data) if lines or _looks_like_lines(data) else _Objects(data, note)
+    source: Any = _Lines(data) if lines or _looks_like_lines(data) else _Objects(data, note)
+    if values is _objects and any(_holds_text(f.type) for f in options.explicit_schema or ()):
+        source = _Texts(source, options)
     seen = _Seen(options)
     wrong: list[set[int]] = []  # of each chunk
     schemas: list[pa.Schema | None] = []
@@ -328,7 +331,7 @@ def _misfit(rows: list[dict[str, Any]], most: dict[Path, int]) -> str | None:
         stays = most.get(path, bits)
         if bits != stays:
             odd = " and ".join(name for kind, name in _NAMES.items() if bits & kind & ~stays)
-            return f"column {'.'.join(path).replace('.[]', '[]')!r} is {odd} here, and {_NAMES[stays]} elsewhere"
+            return f"column {'.'.join(path).replace('.[]', '[]')!r} is {odd} here, and {_NAMES[stays]} elsewhere (a string in explicit_schema of parse_options reads both as text)"
     return None
 
 
@@ -343,6 +346,78 @@ def majority(rows: list[Any]) -> Iterator[tuple[int, str]]:
         why = "it is no object" if type(r) is not dict else _misfit([r], most)
         if why:
             yield i, why
+
+
+# ---- columns that are asked for as text
+
+
+def _holds_text(t: pa.DataType) -> bool:
+    is_ = pa.types
+    if is_.is_struct(t):
+        return any(_holds_text(f.type) for f in t)
+    return _holds_text(t.value_type) if is_.is_list(t) else is_.is_string(t) or is_.is_large_string(t)
+
+
+class _Texts:
+    """Records of another source. In chunks that Arrow refuses, what explicit_schema has as text and is another kind of value (a number, a bool, an object, a list) is the string of its JSON,
+    as it is written in the file."""
+
+    def __init__(self, source: Any, options: Any):
+        self.source, self.options = source, options
+        self.type = pa.struct(list(options.explicit_schema))
+        self.odd: set[int] | None = None  # chunks that Arrow refuses; None: not looked at yet
+
+    def chunks(self) -> Iterator[list[Record]]:
+        odd = {k for k, chunk in enumerate(self.source.chunks()) if _parsed(chunk, self.options) is None} if self.odd is None else self.odd
+        self.odd = odd
+        for k, chunk in enumerate(self.source.chunks()):
+            yield [(line, self._texts(text)) for line, text in chunk] if k in odd else chunk
+
+    def _texts(self, record: bytes) -> bytes:
+        try:
+            text, out, at = record.decode(), [], 0
+            while (at := _SPACE.match(text, at).end()) < len(text):  # type: ignore[union-attr]
+                at = _as_text(text, at, self.type, out)
+                out.append(" ")
+        except (ValueError, IndexError, RecursionError):
+            return record  # it is no JSON: who parses it says why
+        return "".join(out).encode()
+
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+_value = json.JSONDecoder().raw_decode
+_END = {"{": "}", "[": "]"}
+
+
+def _as_text(text: str, at: int, t: pa.DataType | None, out: list[str]) -> int:
+    """Writes the value that begins at a place of `text` to `out`, as this type wants it, and returns where it ends. ValueError, IndexError: it is no JSON."""
+    begins = text[at]
+    if t is not None and _END.get(begins) and (pa.types.is_struct(t) if begins == "{" else pa.types.is_list(t)) and _holds_text(t):
+        out.append(begins)
+        at = _SPACE.match(text, at + 1).end()  # type: ignore[union-attr]
+        while text[at] != _END[begins]:
+            inner = t.value_type if begins == "[" else None
+            if begins == "{":
+                name, after = _value(text, at)
+                colon = _SPACE.match(text, after).end()  # type: ignore[union-attr]
+                if type(name) is not str or text[colon] != ":":
+                    raise ValueError("no name of a field")
+                i = t.get_field_index(name)
+                inner = t.field(i).type if i >= 0 else None
+                out.append(text[at:after] + ":")
+                at = _SPACE.match(text, colon + 1).end()  # type: ignore[union-attr]
+            at = _SPACE.match(text, _as_text(text, at, inner, out)).end()  # type: ignore[union-attr]
+            if text[at] == ",":
+                out.append(",")
+                at = _SPACE.match(text, at + 1).end()  # type: ignore[union-attr]
+            elif text[at] != _END[begins]:
+                raise ValueError("no comma")
+        out.append(text[at])
+        return at + 1
+    value, end = _value(text, at)
+    as_it_is = value is None or type(value) is str or t is None or not (pa.types.is_string(t) or pa.types.is_large_string(t))
+    out.append(text[at:end] if as_it_is else json.dumps(text[at:end], ensure_ascii=False))
+    return end
 
 
 # ---- Arrow's parser

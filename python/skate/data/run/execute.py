@@ -19,13 +19,14 @@ from skate.data.on_error import check_policy, error_limit
 from skate.data.plan.lower import lower, strategy, warn_few_inputs
 from skate.data.plan.node import Block, Node
 from skate.data.run import small_sides
+from skate.data.run.conflict import of_files
 from skate.data.run.blocks import cast, fetch, join
 from skate.data.run.dead_letters import Errors
 from skate.data.run.engine import ensure_engine
 from skate.data.run.errors import in_front, of_user_code
 from skate.data.run.progress import Progress
 from skate.data.run.stats import DatasetStats
-from skate.data.values.unify import ADVICE, Widening, unify
+from skate.data.values.unify import ADVICE, Widening, retold, unify
 from skate.data.worker import entry
 from skate.exceptions import GetTimeoutError, RayError, RayTaskError
 
@@ -134,7 +135,7 @@ def run(
         if isinstance(e, RayTaskError) and isinstance(most, int) and x.stats()["bad_rows"] > most:
             errors.drain()
             raise in_front(errors.too_many(f"the {most:,} allowed"), ds.context) from None
-        raise in_front(of_user_code(e, ds.context), ds.context) from None
+        raise in_front(of_user_code(of_files(e, node), ds.context), ds.context) from None
     finally:
         errors.drain(log, ds.context.max_errored_blocks)
         ds._stats = DatasetStats(x.stats(), {**(ds._stats.extra if ds._stats else {}), "errors": errors, "before": before, "rules": rules})
@@ -192,14 +193,18 @@ def in_one_schema(ds: Any, node: Node | None = None, blocks: Any = None) -> Gene
     it = batches(ds, node, blocks)
     try:
         for rb in it:
-            yield fit(rb)
+            try:
+                rb = fit(rb)
+            except TypeError as e:
+                raise of_files(e, node or ds._node) from None
+            yield rb
         if node is None and known is None and fit.schema is not None:
             ds._schema = _lazy.schema.Schema(fit.schema, pandas=ds._frames())
     finally:
         it.close()  # type: ignore[attr-defined]
 
 
-def conformed(what: str, blocks: list[Block], keys: list[int]) -> tuple[list[Block], Any]:
+def conformed(node: Node, blocks: list[Block], keys: list[int]) -> tuple[list[Block], Any]:
     """(the blocks of a run, those cast whose schema is not that of all; the schema of all). keys: what run() said of the schemas of all its blocks, if it did."""
     if len(keys) != len(blocks):
         keys = list(range(-len(blocks), 0))  # they existed, or came from another process: each is looked at
@@ -220,7 +225,7 @@ def conformed(what: str, blocks: list[Block], keys: list[int]) -> tuple[list[Blo
     try:
         whole = unify(found, [f"what came from row {starts[i]:,} on" for i in first.values()])
     except TypeError as e:
-        raise TypeError(f"{what}: {e}: {ADVICE}") from None
+        raise of_files(retold(e, f"{node.label}: ", f": {ADVICE}"), node) from None
     other = {key for key, s in seen.items() if not s.equals(whole)}
     at = [i for i, key in enumerate(keys) if blocks[i][2] and (key or -1 - len(blocks) - i) in other]
     for i, b in zip(at, cast([blocks[i] for i in at], whole), strict=True):

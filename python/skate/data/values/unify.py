@@ -77,14 +77,24 @@ def unify(schemas: list[pa.Schema], names: list[str] | None = None) -> pa.Schema
                 except TypeError:
                     if names is None:
                         raise
-                    raise TypeError(_conflict(f.name, old, f.type, names[since[f.name]], names[i])) from None
+                    raise differ(f.name, old, f.type, names[since[f.name]], names[i]) from None
                 if not types[f.name].equals(old):
                     since[f.name] = i
     return pa.schema([pa.field(n, t) for n, t in types.items()])
 
 
-def _conflict(name: str, a: Any, b: Any, where_a: str, where_b: str) -> str:
-    return f"column {name!r} has type {a} in {where_a} and {b} in {where_b}, and no type holds the values of both exactly"
+def differ(name: str, a: Any, b: Any, where_a: str, where_b: str, before: str = "", after: str = "") -> TypeError:
+    """The error about a column of two types that do not go together. skate_types of it says which (run/conflict.py)."""
+    e = TypeError(f"{before}column {name!r} has type {a} in {where_a} and {b} in {where_b}, and no type holds the values of both exactly{after}")
+    e.skate_types = name, str(a), str(b)  # type: ignore[attr-defined]
+    return e
+
+
+def retold(e: TypeError, before: str, after: str) -> TypeError:
+    """The same error with more words around it."""
+    new = TypeError(f"{before}{e}{after}")
+    new.__dict__.update(e.__dict__)
+    return new
 
 
 ADVICE = "return one type from the function that makes it (for example arr.astype(...)), or cast it"
@@ -94,7 +104,7 @@ def promote(name: str, a: pa.DataType, b: pa.DataType) -> pa.DataType:
     """The type that holds the values of both; TypeError when there is none."""
     found = promoted(a, b)
     if found is None:
-        raise TypeError(f"{_conflict(name, a, b, 'one block', 'another')}: {ADVICE}")
+        raise differ(name, a, b, "one block", "another", after=f": {ADVICE}")
     return found
 
 
@@ -350,7 +360,7 @@ class Widening:
                         if at is None and self.known
                         else f"what came from row {at or 0:,} on"
                     )
-                    raise TypeError(f"{self.what}: {_conflict(f.name, old, f.type, before, f'what came from row {first:,} on')}: {ADVICE}")
+                    raise differ(f.name, old, f.type, before, f"what came from row {first:,} on", f"{self.what}: ", f": {ADVICE}")
                 if wide.equals(old):
                     continue
                 fields[f.name] = wide

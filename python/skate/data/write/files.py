@@ -12,7 +12,7 @@ from typing import Any
 from skate import _lazy
 from skate.data.datasource.filename_provider import FilenameProvider, row_filename
 from skate.data.files.retry import RetriedOutput, retried
-from skate.data.values.unify import ADVICE, cast_batch, columns_are, unify
+from skate.data.values.unify import ADVICE, cast_batch, columns_are, retold, unify
 from skate.data.write.reports import TYPED, report, said
 
 
@@ -228,7 +228,7 @@ def tables(batches: Iterator[Any], nbytes: Any, limit: int) -> Iterator[Any]:
         try:
             both = unify([schema, rb.schema], ["what is written first", "what comes then"])
         except TypeError as e:
-            raise TypeError(f"write: {e}: {ADVICE}") from None
+            raise retold(e, "write: ", f": {ADVICE}") from None
         if not both.equals(schema):
             if given:  # a file has begun
                 if held:

@@ -24,6 +24,7 @@ from skate.data.files.retry import retried
 from skate.data.plan.node import Node
 from skate.data.plan.resources import as_input, resources
 from skate.data.run import execute
+from skate.data.run.conflict import by_files
 from skate.data.write.level import level, wanted
 from skate.data.write.mode import SaveMode, next_prefix, prefix
 from skate.data.write.options import WriteOptions
@@ -127,7 +128,8 @@ def _at_once(
             for rb in execute.batches(ds, node):
                 reports += heard.files(rb)
             if wanted(params):
-                reports = level(label, params, reports, heard.written)
+                with by_files(ds._node):
+                    reports = level(label, params, reports, heard.written)
             if not reports and (how is not SaveMode.APPEND or not old):
                 reports += heard.without_rows(params)
             orderly.wait()
@@ -226,7 +228,8 @@ def _resumable(
             if len(job.files) < job.units:
                 job.write(ds, label, params, options)
             if wanted(params):
-                job.level(label, params)
+                with by_files(ds._node):
+                    job.level(label, params)
             job.commit()
         files = [f for u in sorted(job.files) for f in job.files[u]]
         if job.log is None:  # mode "ignore", and there are files

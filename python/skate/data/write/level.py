@@ -14,7 +14,7 @@ from typing import Any
 
 import skate
 from skate.data.files.reading import open_file
-from skate.data.values.unify import ADVICE, concat_as, unify
+from skate.data.values.unify import ADVICE, concat_as, retold, unify
 from skate.data.write.files import Files
 from skate.data.write.reports import TYPED, Report
 
@@ -46,7 +46,7 @@ def misfits(label: str, names: list[str], schemas: list[bytes]) -> tuple[list[in
     try:
         whole = unify(list(found.values()), list(first.values()))
     except TypeError as e:
-        raise TypeError(f"{label}: {e}: {ADVICE}. No file of this write is in its place") from None
+        raise retold(e, f"{label}: ", f": {ADVICE}. No file of this write is in its place") from None
     other = {s for s, schema in found.items() if not schema.equals(whole)}
     return [i for i, s in enumerate(schemas) if s in other], whole.serialize().to_pybytes()
 

@@ -1,0 +1,69 @@
+"""Which files it was whose columns have types that do not go together. Blocks do not know their files, so the files are read again, when the error is there: their first rows only, for a few seconds."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import pickle
+from collections.abc import Iterator
+from time import monotonic
+from types import SimpleNamespace
+from typing import Any
+
+from skate.data.plan.node import Node, below
+from skate.data.values.unify import ADVICE
+from skate.exceptions import RayTaskError
+
+LOOK_S = 5.0  # at files, in all
+
+
+def of_files(e: BaseException, node: Node) -> BaseException:
+    """e, an error of a run of `node`. Where it says that a column has two types, as `unify` does, and files that are read have these, its text names two of them, and what to do."""
+    cause = e.cause if isinstance(e, RayTaskError) else e
+    said = getattr(cause, "skate_types", None)
+    found = said and _found(node, *said)
+    if not found:
+        return e
+    text = found + str(cause).partition(ADVICE)[2]
+    if isinstance(e, RayTaskError):
+        e.text = e.text.replace(str(cause), text)
+    else:
+        e.args = (text,)
+    return e
+
+
+@contextlib.contextmanager
+def by_files(node: Node) -> Iterator[None]:
+    """What of_files() says of an error inside."""
+    try:
+        yield
+    except TypeError as e:
+        raise of_files(e, node) from None
+
+
+def _found(node: Node, column: str, a: str, b: str) -> str | None:
+    until = monotonic() + LOOK_S
+    for n in below(node):
+        reader = importlib.import_module(f"skate.data.read.{n.params['format']}") if n.op == "read" else None
+        if not hasattr(reader, "read_file") or n.options.get("units") is None:
+            continue
+        has: dict[str, str] = {}  # type: the first file that has it
+        for path in (path for unit, _, _ in n.options["units"] for path in pickle.loads(unit)):
+            if monotonic() > until or {a, b} <= has.keys():
+                break
+            try:
+                rb = next(reader.run(n.params, SimpleNamespace(unit=pickle.dumps([path]), letters=_Letters(), source="", source_row=0)), None)
+            except Exception:  # it may be the next one that cannot be read: that is another error
+                continue
+            if rb is not None and column in rb.schema.names:
+                has.setdefault(str(rb.schema.field(column).type), path)
+        if {a, b} <= has.keys():
+            way = getattr(reader, "as_text", None)
+            advice = way(column) if way else "read these files apart, bring the column to one type (Dataset.with_column, col(name).cast(type)), and union them"
+            return f"{n.label}: column {column!r} has type {a} in {has[a]} and {b} in {has[b]}, and no type holds the values of both exactly: {advice}"
+    return None
+
+
+class _Letters:
+    def add(self, *_: Any) -> None:
+        """Bad rows are not what is looked for."""
