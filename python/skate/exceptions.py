@@ -131,7 +131,9 @@ def misused(e, f):
         from inspect import signature
 
         known = [n for n, p in signature(f).parameters.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and n != "self"]
-        e.args = (f"{head.replace('.__init__', '')}{found}{word}{_lazy.near.meant(word.strip(chr(39)), known) if known else '; it takes none'}",)
+        e.args = (
+            f"{head.replace('.__init__', '')}{found}{word}{_lazy.near.meant(word.strip(chr(39)), known) if known else '; it takes none'}",
+        )
     return e
 
 

@@ -43,7 +43,10 @@ def report(pid=None):
     out = []
     for driver, _, workers in found:
         store, total = _store(driver), 0
-        for p, title in [(driver, f"driver ({stack.command(driver)})"), *((w[0], f"worker, {'task ' + w[3] if w[1] else 'idle'}") for w in workers)]:
+        for p, title in [
+            (driver, f"driver ({stack.command(driver)})"),
+            *((w[0], f"worker, {'task ' + w[3] if w[1] else 'idle'}") for w in workers),
+        ]:
             n = _pss(p)
             total += n or 0
             out.append(f"{p:>9} {'?':>14}  {title}" if n is None else f"{p:>9} {_mib(n)}  {title}")

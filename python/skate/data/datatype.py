@@ -83,6 +83,25 @@ class DataType:
     # ---- from and to other types
 
     @classmethod
+    def of(cls, given: Any, what: str) -> DataType:
+        """A DataType as it is, an Arrow type or a NumPy dtype as one; TypeError for others.
+
+        Args:
+            given: The type.
+            what: The argument that it is, for the error.
+        """
+        if isinstance(given, cls):
+            return given
+        if isinstance(given, (pa.DataType, np.dtype)):
+            return cls(given)
+        kind = given if isinstance(given, type) else type(given)
+        name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
+        raise TypeError(
+            f"{what} must be a skate.data.datatype.DataType, such as DataType.int64(), or an Arrow type, such as pyarrow.int64(), not "
+            + (f"the class {name}" if isinstance(given, type) else f"{given!r}, a {name}")
+        )
+
+    @classmethod
     def from_arrow(cls, arrow_type: pa.DataType) -> DataType:
         """Of an Arrow type.
 

@@ -195,17 +195,14 @@ class Expr:
         """The same under a name."""
         return AliasExpr(self, name)
 
-    def cast(self, target_type: DataType, *, safe: bool = True) -> Expr:
+    def cast(self, target_type: DataType | Any, *, safe: bool = True) -> Expr:
         """Values as another type.
 
         Args:
-            target_type: A DataType of an Arrow or NumPy type; TypeError for others.
+            target_type: A DataType of an Arrow or NumPy type, or such a type itself (pyarrow.int32()); TypeError for others.
             safe: A value that does not fit is an error; False: it is cut off.
         """
-        if not isinstance(target_type, DataType):
-            raise TypeError(
-                f"cast: target_type must be a ray.data.datatype.DataType, such as DataType.int64(), not {type(target_type).__name__}"
-            )
+        target_type = DataType.of(target_type, "cast: target_type")
         if target_type.is_python_type():
             raise TypeError(
                 f"cast: a Python-type-backed DataType, {target_type}, requires a look at the values; name an Arrow type: DataType.int64(), DataType.string(), ..."

@@ -359,7 +359,10 @@ def test_json_text_that_is_none(tmp_path):
 
 def test_json_errors_name_file_line_and_text(tmp_path):
     odd_json(tmp_path / "x.jsonl", {30: '{"a": "text", "b": null}', 70: '{"a": 1, "b"'})
-    with pytest.raises(pa.ArrowInvalid, match=r"""x.jsonl line 30: column 'a' is a string here, and a number elsewhere \(.*explicit_schema.*\): {"a": "text","""):
+    with pytest.raises(
+        pa.ArrowInvalid,
+        match=r"""x.jsonl line 30: column 'a' is a string here, and a number elsewhere \(.*explicit_schema.*\): {"a": "text",""",
+    ):
         sd.read_json(str(tmp_path / "x.jsonl")).take_all()
     (tmp_path / "y.jsonl").write_text("null\n")  # crashed the worker
     with pytest.raises(pa.ArrowInvalid, match="y.jsonl line 1: it holds no object: null"):

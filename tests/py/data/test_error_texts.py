@@ -114,7 +114,9 @@ def test_a_get_that_is_too_late_says_for_what(tmp_path):
     skate.get(refs[0])
     text = said(lambda: skate.get(refs, timeout=0.01), skate.exceptions.GetTimeoutError)
     assert text.startswith("Get timed out: some object(s) not ready: 5 of 6: ") and text.endswith(", and 2 more")
-    assert re.search(rf"ObjectRef\({late[0].hex()}\) of task held, which (runs in|is queued on|waits for) .*, submitted \d+\.\d s ago", text)
+    assert re.search(
+        rf"ObjectRef\({late[0].hex()}\) of task held, which (runs in|is queued on|waits for) .*, submitted \d+\.\d s ago", text
+    )
     assert refs[0].hex() not in text
     text = said(lambda: skate.get(refs[-1], timeout=0), skate.exceptions.GetTimeoutError)
     assert f"1 of 1: ObjectRef({refs[-1].hex()}) of task after, which waits for 1 of its arguments, submitted" in text
@@ -156,15 +158,15 @@ def lines(path, values):
 
 
 def feather(path, values):
-    import pyarrow.feather
+    from pyarrow.feather import write_feather
 
-    pyarrow.feather.write_feather(pa.table({"k": range(len(values)), "x": values}), str(path))
+    write_feather(pa.table({"k": range(len(values)), "x": values}), str(path))
 
 
 def orc(path, values):
-    import pyarrow.orc
+    from pyarrow.orc import write_table
 
-    pyarrow.orc.write_table(pa.table({"k": range(len(values)), "x": values}), str(path))
+    write_table(pa.table({"k": range(len(values)), "x": values}), str(path))
 
 
 @pytest.mark.parametrize(
@@ -224,7 +226,15 @@ def test_what_functions_make_is_no_matter_of_files(tmp_path):
 
 def test_json_of_several_kinds_is_read_as_text_where_a_schema_asks(tmp_path):
     asked = pyarrow.json.ParseOptions(explicit_schema=pa.schema([("x", pa.string())]))
-    records = ['{"x":1}', '{"x":"foo"}', '{"x":{"a":[1, 2], "é":"\\u00e9"}}', '{"x":null}', '{"y":2, "x":true}', '{ "x" : 1.50 , "y":3}', '{"x":[]}']
+    records = [
+        '{"x":1}',
+        '{"x":"foo"}',
+        '{"x":{"a":[1, 2], "é":"\\u00e9"}}',
+        '{"x":null}',
+        '{"y":2, "x":true}',
+        '{ "x" : 1.50 , "y":3}',
+        '{"x":[]}',
+    ]
     want = ["1", "foo", '{"a":[1, 2], "é":"\\u00e9"}', None, "true", "1.50", "[]"]
     path = tmp_path / "a.json"
     path.write_text("\n".join(records))
@@ -248,3 +258,27 @@ def test_json_as_text_inside_of_objects_and_lists_and_with_bad_lines(tmp_path):
     found = skate.data.read_json(str(path), parse_options=asked, on_error="skip").take_all()
     assert [r["x"]["a"] for r in found] == ["1", "q"] and [r["x"]["b"] for r in found] == [["1", "z"], ['{"k":1}', None]]
     assert "a.json line 3: " in said(lambda: skate.data.read_json(str(path), parse_options=asked).take_all())
+
+
+# ---- types
+
+
+def test_cast_takes_types_of_arrow_and_numpy_and_says_what_else_it_got():
+    import numpy as np
+    from skate.data.datatype import DataType
+    from skate.data.expressions import col
+
+    for t in (pa.int32(), np.dtype("int32"), DataType.int32()):
+        with case(t):
+            assert skate.data.range(2).with_column("x", col("id").cast(t)).schema().base_schema.field("x").type == pa.int32()
+    start = "cast: target_type must be a skate.data.datatype.DataType, such as DataType.int64(), or an Arrow type, such as pyarrow.int64(), not "
+    assert said(lambda: col("id").cast(int), TypeError) == start + "the class int"
+    assert said(lambda: col("id").cast("int64"), TypeError) == start + "'int64', a str"
+
+    class OfRay:  # Ray's own class in the same process has the same name
+        __qualname__, __module__ = "DataType", "ray.data.datatype"
+
+        def __repr__(self):
+            return "DataType(int64)"
+
+    assert said(lambda: col("id").cast(OfRay()), TypeError) == start + "DataType(int64), a ray.data.datatype.DataType"

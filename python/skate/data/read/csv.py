@@ -86,9 +86,7 @@ def read_csv(
 
 def as_text(column: str) -> str:
     """What to do about a column that has other types in other files."""
-    return (
-        f"say which type it is, for all files: read_csv(..., convert_options=pyarrow.csv.ConvertOptions(column_types={{{column!r}: pyarrow.string()}})) reads it as text"
-    )
+    return f"say which type it is, for all files: read_csv(..., convert_options=pyarrow.csv.ConvertOptions(column_types={{{column!r}: pyarrow.string()}})) reads it as text"
 
 
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:

@@ -52,14 +52,20 @@ def _found(node: Node, column: str, a: str, b: str) -> str | None:
             if monotonic() > until or {a, b} <= has.keys():
                 break
             try:
-                rb = next(reader.run(n.params, SimpleNamespace(unit=pickle.dumps([path]), letters=_Letters(), source="", source_row=0)), None)
+                rb = next(
+                    reader.run(n.params, SimpleNamespace(unit=pickle.dumps([path]), letters=_Letters(), source="", source_row=0)), None
+                )
             except Exception:  # it may be the next one that cannot be read: that is another error
                 continue
             if rb is not None and column in rb.schema.names:
                 has.setdefault(str(rb.schema.field(column).type), path)
         if {a, b} <= has.keys():
             way = getattr(reader, "as_text", None)
-            advice = way(column) if way else "read these files apart, bring the column to one type (Dataset.with_column, col(name).cast(type)), and union them"
+            advice = (
+                way(column)
+                if way
+                else "read these files apart, bring the column to one type (Dataset.with_column, col(name).cast(type)), and union them"
+            )
             return f"{n.label}: column {column!r} has type {a} in {has[a]} and {b} in {has[b]}, and no type holds the values of both exactly: {advice}"
     return None
 

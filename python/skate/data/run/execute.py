@@ -19,8 +19,8 @@ from skate.data.on_error import check_policy, error_limit
 from skate.data.plan.lower import lower, strategy, warn_few_inputs
 from skate.data.plan.node import Block, Node
 from skate.data.run import small_sides
-from skate.data.run.conflict import of_files
 from skate.data.run.blocks import cast, fetch, join
+from skate.data.run.conflict import of_files
 from skate.data.run.dead_letters import Errors
 from skate.data.run.engine import ensure_engine
 from skate.data.run.errors import in_front, of_user_code

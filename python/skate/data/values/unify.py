@@ -85,7 +85,9 @@ def unify(schemas: list[pa.Schema], names: list[str] | None = None) -> pa.Schema
 
 def differ(name: str, a: Any, b: Any, where_a: str, where_b: str, before: str = "", after: str = "") -> TypeError:
     """The error about a column of two types that do not go together. skate_types of it says which (run/conflict.py)."""
-    e = TypeError(f"{before}column {name!r} has type {a} in {where_a} and {b} in {where_b}, and no type holds the values of both exactly{after}")
+    e = TypeError(
+        f"{before}column {name!r} has type {a} in {where_a} and {b} in {where_b}, and no type holds the values of both exactly{after}"
+    )
     e.skate_types = name, str(a), str(b)  # type: ignore[attr-defined]
     return e
 
