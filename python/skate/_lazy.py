@@ -26,6 +26,7 @@ def module(name):
 MODULES = {
     "near": "skate._near",
     "by_value": "skate._by_value",
+    "absent": "skate._private.absent",
     "as_ray": "skate._private.as_ray",
     "processes": "skate._private.processes",
     "run": "skate._private.run",
@@ -119,6 +120,7 @@ if TYPE_CHECKING:
     from skate import job_config as job_config
     from skate import logging_config as logging_config
     from skate import runtime_env as runtime_env
+    from skate._private import absent as absent
     from skate._private import as_ray as as_ray
     from skate._private import processes as processes
     from skate._private import run as run

@@ -142,6 +142,11 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         self._above: Dataset | None = None  # what it was made from, for repr
         self._uuid = next(_numbers)
 
+    if not TYPE_CHECKING:  # for a type checker a name is there or it is not
+
+        def __getattr__(self, name: str) -> Any:
+            raise _lazy.absent.attribute(self, "data.Dataset", name)
+
     def __getstate__(self) -> dict[str, Any]:
         """What goes to other processes: not what was found out by running it here. Workers run it through run/remote.py."""
         return {k: v for k, v in self.__dict__.items() if k not in ("_stats", "_errors", "_above")} | {

@@ -51,6 +51,11 @@ class DataIterator:
     def __init__(self, ds: Any):
         self._ds = ds
 
+    if not TYPE_CHECKING:  # for a type checker a name is there or it is not
+
+        def __getattr__(self, name: str) -> Any:
+            raise _lazy.absent.attribute(self, "data.DataIterator", name)
+
     def __repr__(self) -> str:
         return f"DataIterator({self._ds!r})"
 

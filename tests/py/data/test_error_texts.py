@@ -282,3 +282,63 @@ def test_cast_takes_types_of_arrow_and_numpy_and_says_what_else_it_got():
             return "DataType(int64)"
 
     assert said(lambda: col("id").cast(OfRay()), TypeError) == start + "DataType(int64), a ray.data.datatype.DataType"
+
+
+# ---- names of Ray that are not here
+
+
+OF_RAY = {  # public names of Ray 2.60
+    "": """
+        ActorClassID ActorID ClientBuilder DynamicObjectRefGenerator FunctionID JobID Language LoggingConfig NodeID ObjectID ObjectRef ObjectRefGenerator
+        PlacementGroupID SCRIPT_MODE TaskID UniqueID WORKER_MODE WorkerID actor autoscaler available_resources cancel client cluster_resources cpp_function
+        data get get_actor get_gpu_ids get_runtime_context init internal is_initialized java_actor_class java_function kill method nodes put remote shutdown
+        timeline util wait widgets workflow
+    """,
+    "data": """
+        ActorPoolStrategy ArrowTensorType ArrowVariableShapedTensorType BlockBasedFileDatasink Catalog CatalogAccessMode ClickHouseTableSettings DataContext
+        DataIterator DatabricksUnityCatalog Dataset DatasetContext DatasetIterator DatasetSummary Datasink Datasource ExecutionOptions ExecutionResources
+        FileShuffleConfig KafkaAuthConfig MixStoppingCondition NodeIdStr Preprocessor RandomSeedConfig ReadTask ReaderFormat ResolvedSource
+        RowBasedFileDatasink SaveMode Schema SinkMode TaskPoolStrategy configure_logging from_arrow from_arrow_refs from_blocks from_daft from_dask
+        from_huggingface from_items from_mars from_modin from_numpy from_numpy_refs from_pandas from_pandas_refs from_spark from_tf from_torch
+        get_pyarrow_version list_stats_summaries parse_version pyarrow_version range range_tensor read_audio read_avro read_bigquery read_binary_files
+        read_clickhouse read_csv read_databricks_tables read_datasource read_delta read_delta_sharing_tables read_hudi read_iceberg read_images read_json
+        read_kafka read_lance read_lerobot read_mcap read_mongo read_numpy read_orc read_parquet read_snowflake read_sql read_text read_tfrecords
+        read_unity_catalog read_videos read_webdataset read_zarr
+    """,
+    "data.Dataset": """
+        add_column aggregate columns context copy count deserialize_lineage drop_columns explain filter flat_map get_dataset_id get_internal_block_refs
+        get_stats_summary groupby has_serializable_lineage input_files iter_batches iter_internal_ref_bundles iter_jax_batches iter_rows iter_tf_batches
+        iter_torch_batches iterator join limit map map_batches map_batches_internal materialize max mean min mix name num_blocks random_sample random_shuffle
+        randomize_block_order rename_columns repartition schema select_columns serialize_lineage set_name show size_bytes sort split split_at_indices
+        split_proportionately stats std streaming_split streaming_train_test_split sum summary take take_all take_batch to_arrow_refs to_daft to_dask to_mars
+        to_modin to_numpy_refs to_pandas to_pandas_refs to_random_access_dataset to_spark to_tf train_test_split union unique with_column with_columns
+        write_bigquery write_clickhouse write_csv write_datasink write_delta write_iceberg write_images write_json write_kafka write_lance write_mongo
+        write_numpy write_orc write_parquet write_snowflake write_sql write_tfrecords write_turbopuffer write_webdataset zip
+    """,
+    "data.DataIterator": """
+        get_context iter_batches iter_jax_batches iter_rows iter_tf_batches iter_torch_batches materialize schema stats to_tf to_torch
+    """,
+}
+
+
+def test_each_public_name_of_ray_is_here_or_says_why_it_is_not():
+    missing = 0
+    for where, names in OF_RAY.items():
+        of = skate
+        for part in filter(None, where.split(".")):
+            of = getattr(of, part)
+        of = skate.data.range(1) if where == "data.Dataset" else skate.data.range(1).iterator() if where == "data.DataIterator" else of
+        for name in names.split():
+            with case(f"{where}.{name}"):
+                try:
+                    getattr(of, name)
+                except AttributeError as e:
+                    missing += 1
+                    assert re.search(rf"has no attribute '{name}' \((not planned: |skate\.).+\)$", str(e))
+    assert missing > 40
+    assert "pyiceberg" in said(lambda: skate.data.read_iceberg, AttributeError) and not hasattr(skate.data.range(1), "write_mongo")
+    assert (
+        said(lambda: skate.data.range(1).write_parqet, AttributeError)
+        == "'Dataset' object has no attribute 'write_parqet'; did you mean 'write_parquet'?"
+    )
+    assert said(lambda: skate.data.range(1)._nothing, AttributeError) == "'Dataset' object has no attribute '_nothing'"
