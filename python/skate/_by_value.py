@@ -10,7 +10,16 @@ from collections import ChainMap
 from io import BytesIO
 from types import CodeType
 
-import cloudpickle
+try:
+    import cloudpickle
+except ModuleNotFoundError as e:
+    if e.name != "cloudpickle":
+        raise
+    raise ModuleNotFoundError(
+        "functions, and values that pickle does not take, go to other processes by the package cloudpickle, which is not installed here: "
+        'pip install "cloudpickle>=3,<4"',
+        name="cloudpickle",
+    ) from None
 
 _FILE = 10  # of the arguments of CodeType, from Python 3.11 on
 

@@ -11,6 +11,11 @@ from skate.exceptions import RayError
 # ---- values
 
 
+def is_missing(e):
+    """Whether e says that cloudpickle is not installed: then nothing is wrong with the value."""
+    return isinstance(e, ModuleNotFoundError) and e.name == "cloudpickle"
+
+
 def dumps(obj):
     """(pickle, buffers) by cloudpickle: functions and classes of __main__, lambdas, local definitions go by value."""
     buffers = []
@@ -255,7 +260,7 @@ def _culprit(obj, path, seen, budget):
 
 
 def _cannot_send(obj, e):
-    return e if isinstance(e, (KeyboardInterrupt, MemoryError, RayError)) else unpicklable(obj, e)
+    return e if isinstance(e, (KeyboardInterrupt, MemoryError, RayError)) or is_missing(e) else unpicklable(obj, e)
 
 
 def unpicklable(obj, error):

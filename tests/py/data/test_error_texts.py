@@ -4,6 +4,8 @@ import inspect
 import json
 import pickle
 import re
+import subprocess
+import sys
 
 import pyarrow as pa
 import pyarrow.csv
@@ -342,3 +344,29 @@ def test_each_public_name_of_ray_is_here_or_says_why_it_is_not():
         == "'Dataset' object has no attribute 'write_parqet'; did you mean 'write_parquet'?"
     )
     assert said(lambda: skate.data.range(1)._nothing, AttributeError) == "'Dataset' object has no attribute '_nothing'"
+
+
+# ---- what is not installed
+
+
+def test_without_cloudpickle_the_package_is_named():
+    code = """
+import sys
+sys.modules["cloudpickle"] = None
+import skate, skate.data
+skate.init(num_cpus=1)
+for call in (
+    lambda: skate.remote(lambda: 1).remote(),
+    lambda: skate.put(lambda: 1),
+    lambda: skate.data.range(3).map(lambda r: r).take_all(),
+    lambda: skate.data.range(3).filter(fn=lambda r: True).count(),
+    lambda: skate.data.range(3).take_all(),
+):
+    try:
+        print(call())
+    except Exception as e:
+        print(type(e).__name__, e)
+"""
+    r = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    told = 'ModuleNotFoundError functions, and values that pickle does not take, go to other processes by the package cloudpickle, which is not installed here: pip install "cloudpickle>=3,<4"'
+    assert r.stdout.splitlines() == [told] * 5, r.stdout + r.stderr

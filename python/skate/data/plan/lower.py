@@ -15,7 +15,7 @@ from skate.data.plan.optimise import add, new_plan, optimised
 from skate.data.plan.resources import as_input, group
 from skate.data.values import captured
 from skate.exceptions import RayError
-from skate.serialize import unpicklable
+from skate.serialize import is_missing, unpicklable
 
 
 def dumped(node: Node, context: DataContext, hold: list[Any] | None) -> bytes:
@@ -31,7 +31,7 @@ def dumped(node: Node, context: DataContext, hold: list[Any] | None) -> bytes:
     except RayError:
         raise
     except Exception as e:
-        if code is None:
+        if code is None or is_missing(e):
             raise
         what = node.params if code == "code" else node.params[code]
         raise TypeError(f"{node.label}: {unpicklable(what, e)}") from None
