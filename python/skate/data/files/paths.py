@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from skate.data.files import http
 from skate.data.files.local import local_path
 from skate.data.files.retry import begin, retried
 
@@ -23,7 +24,7 @@ def resolve(path: str, filesystem: Any = None) -> tuple[Any, str]:
             return pafs.PyFileSystem(pafs.FSSpecHandler(fsspec.filesystem("http"))), path
         return pafs.FileSystem.from_uri(path)
     fs = as_filesystem(filesystem)
-    if _keeps_scheme(fs) or "://" not in path:
+    if http.below(fs) is not None or "://" not in path:
         return fs, path
     rest = path.split("://", 1)[-1]
     host, slash, tail = rest.partition("/")
@@ -48,9 +49,3 @@ def as_filesystem(filesystem: Any) -> Any:
     from pyarrow import fs as pafs
 
     return filesystem if isinstance(filesystem, pafs.FileSystem) else pafs.PyFileSystem(pafs.FSSpecHandler(filesystem))
-
-
-def _keeps_scheme(fs: Any) -> bool:
-    """fsspec's HTTP file system takes whole URLs."""
-    inner = getattr(getattr(fs, "handler", None), "fs", None)
-    return inner is not None and "http" in (inner.protocol if isinstance(inner.protocol, (tuple, list)) else (inner.protocol,))

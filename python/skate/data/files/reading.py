@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from skate.data.files import http
 from skate.data.files.retry import RetriedFile, retried
 
 
@@ -23,4 +24,4 @@ def read_bytes(fs: Any, path: str) -> bytes:
         with fs.open_input_stream(path, compression=None) as f:  # not open_input_file(): a stream of HTTP cannot seek
             return f.read()
 
-    return retried(read, f"read {path}")
+    return retried(lambda: http.asked(fs, path, read), f"read {path}")

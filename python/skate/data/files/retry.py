@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from skate import _lazy
+from skate.data.files import http
 
 ATTEMPTS = 10
 FIRST_S, LONGEST_S, BUDGET_S = 0.05, 5.0, 120.0
@@ -133,12 +134,12 @@ class RetriedFile(io.RawIOBase):
 
     def __init__(self, fs: Any, path: str):
         self._fs, self._path, self._at = fs, path, 0
-        self._f = retried(lambda: fs.open_input_file(path), f"open {path}")
+        self._f = retried(lambda: http.asked(fs, path, lambda: fs.open_input_file(path)), f"open {path}")
         self._size = retried(lambda: self._f.size(), f"size of {path}")
 
     def _read(self, n: int) -> bytes:
         try:
-            return self._f.read_at(n, self._at)
+            return http.asked(self._fs, self._path, lambda: self._f.read_at(n, self._at))
         except Exception as e:
             if passing(e):
                 self._f = self._fs.open_input_file(self._path)  # a file whose connection broke may stay broken

@@ -14,6 +14,7 @@ from typing import Any
 
 from skate import _lazy
 from skate.data.datasource.partitioning import Partitioning, PathPartitionParser
+from skate.data.files.http import not_found
 from skate.data.files.local import local_path
 from skate.data.files.paths import resolve
 from skate.data.files.reading import read_bytes
@@ -120,8 +121,9 @@ def _list_remote(out: Listing, filesystem: Any, p: str, info: Any, exts: tuple[s
         raise ValueError("paths of different file systems in one read; read them apart and union them")
     out.fs = filesystem
     if info.type == pafs.FileType.NotFound:
-        if not ignore_missing:
-            raise FileNotFoundError(2, "no such file or folder", p)
+        e = not_found(filesystem, p)
+        if not ignore_missing or not isinstance(e, FileNotFoundError):
+            raise e
     elif info.type == pafs.FileType.Directory:
         base = info.path.rstrip("/") + "/"
         for f in sorted(retried(lambda: filesystem.get_file_info(pafs.FileSelector(p, recursive=True)), f"list {p}"), key=lambda f: f.path):
