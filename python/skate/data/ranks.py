@@ -2,7 +2,8 @@
 
 The driver serves (serve_ranks) at a UNIX socket of its own folder (0700), to processes of the same user only (SO_PEERCRED). A trainer attaches to a rank (attach), and gets, block by block, where
 the block lies: the file of the store, read-only, comes along once (SCM_RIGHTS), and is mapped with pages of its own, so nothing is copied and nothing that a trainer writes is seen by
-others. A block stays where it is until the trainer says that its arrays are gone, or ends. Messages are JSON; nothing is unpickled.
+others. A block stays where it is until the trainer says that its arrays are gone, or ends. Messages are JSON; nothing is unpickled. What a trainer says is held against a table (SAYS) before
+anything is done with it: who says something else hears why and is let go, and nobody else notices.
 
 A *seat* of the driver stands for each rank and remembers which rows it has had: those of batches behind which it asked for another one. A trainer that was killed in an epoch attaches again and
 goes on with the batch that it had in hand; the others wait meanwhile. So a seat begins an epoch at the desk in the place of its trainer.
@@ -11,6 +12,7 @@ goes on with the batch that it had in hand; the others wait meanwhile. So a seat
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import select
@@ -20,7 +22,7 @@ import struct
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import skate
@@ -32,6 +34,57 @@ from skate.data.values.unify import Widening
 
 MOST = 1 << 17  # bytes of a message
 LEAVE_S = 60.0  # who follows a trainer that has ended waits so long until what was asked for it has been answered
+
+
+def _is_count(v: Any) -> bool:
+    return type(v) is int and 0 <= v < 1 << 62
+
+
+_KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {  # of values: in words, and whether it is one
+    "count": ("a whole number from 0 on", _is_count),
+    "counts": ("a list of whole numbers from 0 on", lambda v: type(v) is list and all(map(_is_count, v))),
+    "place": (
+        "null, or the number of an epoch and a row",
+        lambda v: v is None or type(v) is list and len(v) == 2 and all(map(_is_count, v)),
+    ),
+}
+SAYS = {  # what a trainer says, by the field that tells it: its other fields and their kinds; those with a question mark may be left out
+    "rank": {"rank": "count"},  # first, and only then
+    "begin": {"named?": "place", "free?": "counts"},
+    "next": {"free?": "counts"},
+    "leave": {"free?": "counts"},
+    "had": {"had": "count", "free?": "counts"},
+}
+
+
+class Refused(ValueError):
+    """A trainer has said what it cannot mean."""
+
+
+def understood(message: bytes, first: bool = False) -> dict[str, Any]:
+    """What a message of a trainer says, by the table; Refused. first: it is the one that names the rank."""
+    try:
+        said = json.loads(message.removesuffix(b"\n"))
+    except (ValueError, RecursionError) as e:
+        raise Refused(f"it is no JSON: {e}") from None
+    if type(said) is not dict:
+        raise Refused(f"it is {type(said).__name__}, not an object")
+    what = "rank" if first else said.pop("do", None) if "do" in said else "had"
+    fields = SAYS.get(what) if type(what) is str and (what == "rank") is first else None
+    if fields is None:
+        raise Refused(f"'do' is {what!r:.80}, not begin, next or leave")
+    for name, kind in fields.items():
+        optional, name = name.endswith("?"), name.removesuffix("?")
+        if name not in said:
+            if optional:
+                continue
+            raise Refused(f"{what}: there is no {name!r}")
+        words, fits = _KINDS[kind]
+        if not fits(said[name]):
+            raise Refused(f"{what}: {name!r} is {said[name]!r:.80}, not {words}")
+    if unknown := said.keys() - {name.removesuffix("?") for name in fields}:
+        raise Refused(f"{what}: there is no field {min(unknown)!r:.80}")
+    return {"do": what, **said}
 
 
 class Ranks:
@@ -88,11 +141,11 @@ class Ranks:
             pid, uid, _ = struct.unpack("3i", s.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
             if uid not in (0, os.getuid()):
                 return
-            hello = _heard(s)
-            if hello is None:
+            hello = s.recv(MOST)
+            if not hello:
                 return
-            rank = hello.get("rank")
-            if not isinstance(rank, int) or not 0 <= rank < len(self._seats):
+            rank = understood(hello, first=True)["rank"]
+            if rank >= len(self._seats):
                 return _say(s, {"error": f"there is no rank {rank!r}: {len(self._seats)} are served"})
             if not self._seats[rank].take(pid):
                 return _say(s, {"error": f"rank {rank} is taken by process {self._seats[rank].pid}"})
@@ -102,6 +155,9 @@ class Ranks:
             seat.serve(s)
         except OSError:
             pass  # the trainer is gone
+        except Refused as e:
+            with contextlib.suppress(OSError):
+                _say(s, {"error": f"the driver does not understand this message, and has let go of the rank: {e}"})
         except Exception as e:
             with contextlib.suppress(OSError):
                 _say(s, {"error": f"{type(e).__name__}: {e}"})
@@ -151,13 +207,14 @@ class _Seat:
             self.free.notify_all()
 
     def serve(self, s: socket.socket) -> None:
-        while (said := _heard(s)) is not None:
+        while message := s.recv(MOST):
+            said = understood(message)
             for k in said.get("free", ()):
                 self.pins.pop(k, None)
-            if "had" in said:
+            do = said["do"]
+            if do == "had":
                 self._done(said["had"])
-            do = said.get("do")
-            if do == "begin":
+            elif do == "begin":
                 self._begin(said.get("named"))
                 _say(s, {"epoch": self.number, "first": self.first, "given": self.had})
             elif do == "next":
@@ -177,6 +234,8 @@ class _Seat:
         self.coming = self.it._desk.next.remote(self.it._i, self.epoch)
 
     def _done(self, had: int) -> None:
+        if had > (most := self.had + sum(rows for _, _, rows, _ in itertools.islice(self.rows, self.sent))):
+            raise Refused(f"had: it is {had:,} rows, and this rank has got {most:,}")
         left = had - self.had
         self.had = max(had, self.had)
         while left > 0 and self.rows:
@@ -191,6 +250,8 @@ class _Seat:
             self.open = False
 
     def _next(self, s: socket.socket) -> None:
+        if self.coming is None:
+            raise Refused("next: no epoch has begun")
         while self.sent >= len(self.rows) and self.end is None:
             got = skate.get(self.coming)
             if isinstance(got, tuple):

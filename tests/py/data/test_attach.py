@@ -3,12 +3,16 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+from random import Random
 
 import numpy as np
 import pytest
+import rounds
 import skate.data as sd
+from cases import case
 
 TRAINER = """
 import json, sys
@@ -155,3 +159,142 @@ def test_tensors_of_a_rank_lie_over_the_store_and_may_be_written(ds):
                 b["x"].zero_()
         it.close()
     assert all((b["x"] == b["id"][:, None]).all() for b in ds.iter_batches(batch_size=None))
+
+
+# ---- what no trainer says
+
+
+def said(ranks, *messages):
+    """What the driver answers to these (bytes, or values as JSON) last, to somebody who is let go behind it: the text of its error."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+        s.settimeout(30)
+        s.connect(ranks.address)
+        for m in messages:
+            s.send(m if isinstance(m, bytes) else json.dumps(m).encode() + b"\n")
+        answer = None
+        while message := s.recv(1 << 17):
+            answer = message
+        return json.loads(answer.partition(b"\n")[0]).get("error") if answer else None
+
+
+WRONG = [
+    (b"\xff\xfe\n", "no JSON"),
+    (b"{", "no JSON"),
+    (b"[" * 60_000, "no JSON"),
+    ([1], "list, not an object"),
+    ({}, "there is no 'had'"),
+    ({"do": "begin", "named": [0]}, "'named' is [0], not null, or the number of an epoch and a row"),
+    ({"do": "begin", "named": "xx"}, "'named' is 'xx'"),
+    ({"do": "begin", "named": [0, -1]}, "'named' is [0, -1]"),
+    ({"do": "begin", "named": [0, 0.5]}, "'named' is [0, 0.5]"),
+    ({"do": "begin", "named": [True, 0]}, "'named' is [True, 0]"),
+    ({"do": "begin", "named": [10**40, 0]}, "'named' is [1000"),
+    ({"do": "begin", "named": None, "rows": 3}, "there is no field 'rows'"),
+    ({"do": "next", "free": 5}, "'free' is 5, not a list"),
+    ({"do": "next", "free": ["0"]}, "'free' is ['0']"),
+    ({"do": "next"}, "no epoch has begun"),
+    ({"do": ["next"]}, "'do' is ['next'], not begin, next or leave"),
+    ({"do": "rank", "rank": 0}, "'do' is 'rank'"),
+    ({"do": None}, "'do' is None"),
+    ({"had": "7"}, "'had' is '7'"),
+    ({"had": 7}, "it is 7 rows, and this rank has got 0"),
+]
+
+
+def test_what_no_trainer_says_is_refused_and_nobody_else_notices(ds):
+    with sd.serve_ranks(ds.streaming_split(2, equal=True, batch_size=10)) as ranks:
+        for hello in ({"rank": "0"}, {"rank": True}, {"rank": -1}, {"rank": None}, {}, {"rank": 0, "x": 1}, {"do": "next"}, [0], b"null"):
+            with case(hello):
+                assert "does not understand" in said(ranks, hello)
+        assert "there is no rank 2" in said(ranks, {"rank": 2})
+        honest = Trainer(ranks, 0)
+        for wrong, words in WRONG:
+            with case(wrong):
+                assert words in said(ranks, {"rank": 1}, wrong)
+        other = Trainer(ranks, 1)
+        first = [t.step() for t in (honest, other)]
+        assert sorted(i for g in first for i in g[1]) == list(range(20))
+        other.kill()  # in the middle of an epoch, of which the next ones hear nothing either
+        for wrong in ({"do": "begin", "named": [0]}, {"had": 10**9}, b"\x00"):
+            with case(wrong):
+                assert "does not understand" in said(ranks, {"rank": 1}, wrong)
+        other = Trainer(ranks, 1)
+        assert other.step()[1] == first[1][1]
+        for t in (honest, other):
+            t.go()
+        assert sorted(i for g in to_the_end(honest, other) for i in g[1]) == list(range(20, 200))
+
+
+def to_the_end(*trainers):
+    """The batches of trainers that go on in turn, as none goes far ahead of another one."""
+    out, left = [], list(trainers)
+    while left:
+        for t in list(left):
+            got = t.step()
+            if got is None:
+                t.end()
+                left.remove(t)
+            else:
+                out.append(got)
+                t.go()
+    return out
+
+
+@rounds.campaign()
+def test_random_changes_of_messages(ds):
+    """Of messages that trainers send one thing is changed at random. What the table of this test takes for a message goes unsent; all else is refused, and a rank that is honest finishes."""
+    random = Random(rounds.seed())
+    with sd.serve_ranks(ds.streaming_split(1, batch_size=10)) as ranks:
+        for _ in range(rounds.rounds(100)):
+            message = random.choice(
+                [
+                    {"do": "begin", "named": [random.randrange(3), random.randrange(200)]},
+                    {"do": "next", "free": [1, 2]},
+                    {"do": "leave"},
+                    {"had": 10},
+                ]
+            )
+            data = changed(random, message)
+            if data and not is_valid(data):
+                with case(data):
+                    assert "does not understand" in said(ranks, {"rank": 0}, data)
+        it = sd.attach(ranks.address, 0)
+        assert sum(len(b["id"]) for b in it.iter_batches(batch_size=10)) == 200
+        it.close()
+
+
+def changed(random, message):
+    """A message with one thing changed: a byte of it, a value, a field."""
+    data = bytearray(json.dumps(message).encode() + b"\n")
+    how = random.randrange(4)
+    if how == 0:
+        data[random.randrange(len(data))] = random.randrange(256)
+        return bytes(data)
+    if how == 1:
+        return bytes(data[: random.randrange(len(data))])
+    odd = random.choice(
+        [None, True, -1, 0.5, 1 << 70, "x", "", [], [0], [0, 0, 0], [[0, 0]], {}, {"a": 1}, "begin", [None, 0], float("nan")]
+    )
+    name = random.choice([*message, "free", "do", "named", "had", "x"])
+    return json.dumps({**message, name: odd}).encode() + b"\n"
+
+
+def is_valid(data):
+    """Whether it is a message that may be sent (also one that has no effect here), told in other words than the driver tells it."""
+    try:
+        m = json.loads(data)
+    except (ValueError, RecursionError):
+        return False
+    whole = lambda v: isinstance(v, int) and not isinstance(v, bool) and 0 <= v < 1 << 62  # noqa: E731
+    if not isinstance(m, dict) or not all(map(whole, m["free"] if isinstance(m.get("free", []), list) and "free" in m else [])):
+        return False
+    if "free" in m and not isinstance(m["free"], list):
+        return False
+    rest = {k: v for k, v in m.items() if k != "free"}
+    if rest.keys() == {"had"}:
+        return rest["had"] == 0 and whole(rest["had"])  # more than was sent is refused, too
+    if rest == {"do": "leave"}:
+        return True
+    named = rest.get("named")
+    pair = named is None or isinstance(named, list) and len(named) == 2 and all(map(whole, named))
+    return rest.get("do") == "begin" and rest.keys() <= {"do", "named"} and pair
