@@ -28,7 +28,8 @@ def note(data):
     global _setup_hook
     d = pickle.loads(data)
     _setup_hook = d.get("hook") or _setup_hook
-    _job.handed = d["job"] or _job.handed
+    if d["job"]:
+        _job.hand(d["job"])
     if d["cwd"]:
         try:
             os.chdir(d["cwd"])

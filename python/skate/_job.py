@@ -6,6 +6,7 @@ Below all that asks for it (actors, contexts, placement groups). What opens the 
 from __future__ import annotations
 
 import _pickle as pickle  # without re and struct
+import os
 
 from skate import _skate
 
@@ -18,6 +19,8 @@ SERVED = "_skate:"  # a namespace that begins so goes on with the name of a modu
 
 _facts: dict[str, Any] | None = None
 handed = b""  # in a worker: what the driver said, pickled
+_own, _given = os.urandom(32), b""  # the secret of a driver; in a worker that of its driver
+_others: set[bytes] = set()
 _open: Callable[[], None] | None = None
 
 
@@ -46,6 +49,49 @@ def facts() -> dict[str, Any]:
     if _facts is None and _skate.in_worker():
         _facts = pickle.loads(handed)
     return _facts or {}
+
+
+def hand(job: bytes) -> None:
+    """In a process that works for a driver: what that one said, pickled."""
+    global handed, _facts, _given
+    handed, _facts, _given = job, None, b""
+
+
+def secret() -> bytes:
+    """32 random bytes that the processes of this job know, and nobody else: by them it knows its own bytes (data/values/marks.py, signed()). Never in a file."""
+    global _given
+    if not handed:
+        return _own
+    _given = _given or pickle.loads(handed)["secret"]
+    return _given
+
+
+def join(other: bytes) -> None:
+    """This process takes part in another job, too, whose secret this is."""
+    _others.add(other)
+
+
+def secrets() -> tuple[bytes, ...]:
+    """Of the jobs that this process takes part in, its own first."""
+    return (secret(), *_others)
+
+
+def signed(data: bytes) -> bytes:
+    """data, a pickle, with its signature behind it, which unpickling leaves unread."""
+    return data + _signature(secret(), data)
+
+
+def is_signed(data: bytes) -> bool:
+    """Whether signed() of this job gave it."""
+    import hmac
+
+    return any(hmac.compare_digest(data[-32:], _signature(s, data[:-32])) for s in secrets())
+
+
+def _signature(key: bytes, data: bytes) -> bytes:
+    import hashlib
+
+    return hashlib.blake2b(data, digest_size=32, key=key).digest()
 
 
 def namespace() -> str:

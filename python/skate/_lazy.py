@@ -83,6 +83,7 @@ MODULES = {
     "frames": "skate.data.values.frames",
     "from_arrow": "skate.data.values.from_arrow",
     "gathered": "skate.data.values.gathered",
+    "marks": "skate.data.values.marks",
     "numbering": "skate.data.values.numbering",
     "numpy_batch": "skate.data.values.numpy_batch",
     "pictures": "skate.data.values.pictures",

@@ -353,6 +353,7 @@ def _job_facts(a: Any, conf: dict[str, Any], job_config: Any, runtime_env: dict[
         "namespace": a.namespace or job_config.ray_namespace or ids.random_uuid(),
         "lifetime": job_config._default_actor_lifetime,
         "session": f"session_{os.urandom(16).hex()}",
+        "secret": _job.secret(),
         "labels": _labels(a.labels),
         "custom": list(conf["resources"]),
         "store": int(conf["object_store_memory"]),

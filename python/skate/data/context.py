@@ -560,6 +560,7 @@ _SETTINGS: dict[str, tuple[Any, Check]] = {
     "actor_init_max_retries": (3, _whole(-1, "tries (-1: for ever)")),
     "enable_pandas_block": (True, _flag()),
     "enable_tensor_extension_casting": (True, _flag()),
+    "trust_pickled_columns": (False, _flag()),
 }
 
 
@@ -616,6 +617,8 @@ class DataContext:
     actor_init_max_retries: How often the constructor is tried again; -1: for ever.
     enable_pandas_block: False: batch_format=None is "pyarrow" always.
     enable_tensor_extension_casting: False: pandas batches have TensorArray columns.
+    trust_pickled_columns: Whether bytes from outside of this job are unpickled, which runs whatever code they name: columns of Python objects in files and tables,
+        preprocessors and plans of other programs (docs/design/security.md). Readers have an argument of that name for themselves alone.
 
     Example:
         >>> from skate.data import DataContext
@@ -657,6 +660,7 @@ class DataContext:
     actor_init_max_retries: int
     enable_pandas_block: bool
     enable_tensor_extension_casting: bool
+    trust_pickled_columns: bool
 
     def __init__(self) -> None:
         for name in _SETTINGS:

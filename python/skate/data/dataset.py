@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, overload
 
-from skate import _lazy, _skate
+from skate import _job, _lazy, _skate
 from skate.data.context import DEFAULT_BATCH_SIZE, DataContext
 from skate.data.convert import Conversions
 from skate.data.iterator import DataIterator
@@ -1574,23 +1574,24 @@ class Dataset(Splits, Keyed, Conversions, Writers):
                 "serialize_lineage: this Dataset cannot be made again elsewhere: "
                 "it holds blocks in memory (from_items, from_pandas, materialize, ...), which are no part of a plan"
             )
-        return cloudpickled(self.copy())
+        return _job.signed(cloudpickled(self.copy()))
 
     @staticmethod
     def deserialize_lineage(serialized_ds: bytes) -> Dataset:
-        """The Dataset of serialize_lineage().
+        """The Dataset of serialize_lineage(). It is unpickled, which runs code: bytes of another job only with DataContext.trust_pickled_columns.
 
         Args:
             serialized_ds: The bytes.
+
+        Raises:
+            UntrustedPickleError: They are not of this job.
 
         Example:
             >>> import skate
             >>> skate.data.Dataset.deserialize_lineage(skate.data.range(3).serialize_lineage()).count()
             3
         """
-        import pickle
-
-        return pickle.loads(serialized_ds)
+        return _lazy.marks.unpickled(serialized_ds, "deserialize_lineage")
 
     def iter_internal_ref_bundles(self) -> Iterator[Any]:
         """The blocks as they are made: objects with `blocks`, a list of (reference, BlockMetadata).
@@ -1744,10 +1745,14 @@ def of_source(given: Source | InMemory) -> Any:
     pool = {"pool": remote.pop("pool")} if "pool" in remote else {}
     if check_policy(given.options.on_error) is not None:
         params = {**params, "on_error": given.options.on_error}
+    facts = given.facts
+    if params.get("trust_pickled_columns") and facts.schema is not None:
+        known = facts.schema
+        facts = dataclasses.replace(facts, schema=lambda: _lazy.marks.trust(known()))
     o = given.options
     options = resources({"num_cpus": o.num_cpus, "num_gpus": o.num_gpus, "memory": o.memory, **remote})
     node = Node("read", given.label, params, (), units=given.units, each_run=given.each_run, max_tasks=n or 0, **pool, **options)
-    return Dataset(node, given.facts)
+    return Dataset(node, facts)
 
 
 def _named(public: Any, reader: Any, returns: str) -> Any:

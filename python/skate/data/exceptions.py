@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from skate.data.on_error import UntrustedPickleError  # noqa: F401
 from skate.data.run.dead_letters import TooManyErrors  # noqa: F401
 from skate.exceptions import UserCodeException  # noqa: F401
 

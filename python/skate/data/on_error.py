@@ -1,7 +1,7 @@
 """on_error: what becomes of bad records, and what counts as one.
 
 A bad record is an Exception of the user's code, or data that a reader cannot understand. Never: an I/O error (with an errno, or of a remote store),
-MemoryError, a cancelled task, the constructor of a class: these end the run whatever on_error says. What a task does with bad records: worker/dead_letters.py; what a run has received
+MemoryError, a cancelled task, the constructor of a class, objects that are not unpickled: these end the run whatever on_error says. What a task does with bad records: worker/dead_letters.py; what a run has received
 of them: run/dead_letters.py.
 """
 
@@ -10,6 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 from skate.exceptions import TaskCancelledError
+
+
+class UntrustedPickleError(ValueError):
+    """Bytes from outside of this job that would have to be unpickled, which runs code: DataContext.trust_pickled_columns is off (docs/design/security.md)."""
+
 
 POLICIES = ("raise", "skip", "quarantine")
 
@@ -43,4 +48,4 @@ def is_io(e: BaseException) -> bool:
 
 def is_fatal(e: BaseException, reading: bool = False) -> bool:
     """Not a bad record."""
-    return not isinstance(e, Exception) or isinstance(e, (MemoryError, TaskCancelledError)) or (reading and is_io(e))
+    return not isinstance(e, Exception) or isinstance(e, (MemoryError, TaskCancelledError, UntrustedPickleError)) or (reading and is_io(e))

@@ -9,14 +9,14 @@ from __future__ import annotations
 import abc
 import base64
 import enum
+import io
 import pickle
 import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import cloudpickle
-
-from skate import _lazy
+from skate import _job, _lazy
+from skate.data.on_error import UntrustedPickleError
 from skate.data.preprocessors.utils import StatComputationPlan
 from skate.data.preprocessors.version_support import UnknownPreprocessorError, class_of
 from skate.data.util.data_batch_conversion import BatchFormat
@@ -239,16 +239,72 @@ class Preprocessor:
 
     def serialize(self) -> str | bytes:
         """As text, which deserialize() reads: pickled, so the class has to be there to be imported."""
-        return base64.b64encode(pickle.dumps(self)).decode("ascii")
+        return base64.b64encode(_job.signed(pickle.dumps(self))).decode("ascii")
 
     @staticmethod
     def deserialize(serialized: str | bytes) -> Any:
-        """What serialize() gave, as an object. It may run code, as unpickling does: read only what you trust.
+        """What serialize() gave, as an object. Of another job: a built-in one with data only. One with functions or classes of a program runs code, as unpickling does, so it takes
+        DataContext.trust_pickled_columns.
 
         Args:
             serialized: The text.
+
+        Raises:
+            UntrustedPickleError: It is of another job, and holds more than data.
         """
-        return pickle.loads(base64.b64decode(serialized))
+        return _loaded(base64.b64decode(serialized))
+
+
+class _DataOnly(pickle.Unpickler):
+    """Makes what built-in preprocessors hold as long as it is data: their own classes, containers, numbers, arrays. Nothing that it can call does more than make such a value."""
+
+    KNOWN: ClassVar[dict[str, tuple[str, ...]]] = {
+        "builtins": (
+            "set",
+            "frozenset",
+            "complex",
+            "bytearray",
+            "int",
+            "float",
+            "bool",
+            "str",
+            "bytes",
+            "list",
+            "tuple",
+            "dict",
+            "range",
+            "slice",
+        ),
+        "collections": ("OrderedDict", "defaultdict", "Counter"),
+        "datetime": ("date", "datetime", "time", "timedelta", "timezone"),
+        "decimal": ("Decimal",),
+        "numpy": ("dtype", "ndarray"),
+        "numpy.core.multiarray": ("_reconstruct", "scalar"),
+        "numpy._core.multiarray": ("_reconstruct", "scalar"),
+        "numpy.core.numeric": ("_frombuffer",),
+        "numpy._core.numeric": ("_frombuffer",),
+        "skate.data.preprocessors.utils": ("simple_split_tokenizer", "simple_hash"),
+    }
+
+    def find_class(self, module: str, name: str) -> Any:
+        if name in self.KNOWN.get(module, ()):
+            return super().find_class(module, name)
+        if module.startswith("skate.data.preprocessors.") and "." not in name:
+            found = super().find_class(module, name)
+            if isinstance(found, type) and found.__module__ == module and not issubclass(found, BaseException):
+                return found
+        raise UntrustedPickleError(
+            f"deserialize: this preprocessor was serialized outside of this job, and holds {module}.{name}. To make that runs code, so it is not done. If you trust who wrote it, set "
+            "DataContext.get_current().trust_pickled_columns = True"
+        )
+
+
+def _loaded(data: bytes) -> Any:
+    """A pickle of serialize(): whole, if it is of this job or others are trusted; else if it is data."""
+    try:
+        return _lazy.marks.unpickled(data, "deserialize")
+    except UntrustedPickleError:
+        return _DataOnly(io.BytesIO(data)).load()
 
 
 def is_frame(data: Any) -> bool:
@@ -337,16 +393,17 @@ class SerializablePreprocessorBase(Preprocessor, abc.ABC):
             "stats": self._get_stats(),
             "serializer_format_version": self.SERIALIZER_FORMAT_VERSION,
         }
-        return self.MAGIC_CLOUDPICKLE + _lazy.by_value.dumps(data)
+        return self.MAGIC_CLOUDPICKLE + _job.signed(_lazy.by_value.dumps(data))
 
     @staticmethod
     def deserialize(serialized: str | bytes) -> Any:
-        """What serialize() gave, as an object of the class that it was. It may run code, as unpickling does: read only what you trust.
+        """What serialize() gave, as an object of the class that it was. Of another job: see Preprocessor.deserialize().
 
         Args:
             serialized: The bytes; or text of Preprocessor.serialize().
 
         Raises:
+            UntrustedPickleError: It is of another job, and holds more than data.
             UnknownPreprocessorError: No class has the name; import the module that defines it first.
             ValueError: It is damaged, or something else.
         """
@@ -356,7 +413,7 @@ class SerializablePreprocessorBase(Preprocessor, abc.ABC):
                 return Preprocessor.deserialize(serialized)
             if not serialized.startswith(magic):
                 raise ValueError(f"it does not begin with {magic!r}")
-            data = cloudpickle.loads(serialized[len(magic) :])
+            data = _loaded(serialized[len(magic) :])
             cls = class_of(data["type"])
             if data["serializer_format_version"] != cls.SERIALIZER_FORMAT_VERSION:
                 raise ValueError(
@@ -366,7 +423,7 @@ class SerializablePreprocessorBase(Preprocessor, abc.ABC):
             made._set_serializable_fields(fields=data["fields"], version=data["version"])
             made._set_stats(stats=data["stats"])
             return made
-        except UnknownPreprocessorError:
+        except (UnknownPreprocessorError, UntrustedPickleError):
             raise
         except Exception as e:
             raise ValueError(

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import skate
-from skate import _skate
+from skate import _job, _skate
 from skate.data.run import feed
 from skate.data.streaming_split import SplitIterator
 from skate.data.values.private import Mapped
@@ -138,7 +138,7 @@ class Ranks:
     def _talk(self, s: socket.socket) -> None:
         seat = None
         try:
-            pid, uid, _ = struct.unpack("3i", s.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+            pid, uid = _peer(s)
             if uid not in (0, os.getuid()):
                 return
             hello = s.recv(MOST)
@@ -151,7 +151,17 @@ class Ranks:
                 return _say(s, {"error": f"rank {rank} is taken by process {self._seats[rank].pid}"})
             seat = self._seats[rank]
             it = seat.it
-            _say(s, {"n": it._deal.n, "equal": it._deal.equal, "batch": it._deal.batch, "total": it._total, "sure": it._sure})
+            _say(
+                s,
+                {
+                    "n": it._deal.n,
+                    "equal": it._deal.equal,
+                    "batch": it._deal.batch,
+                    "total": it._total,
+                    "sure": it._sure,
+                    "secret": _job.secret().hex(),
+                },
+            )
             seat.serve(s)
         except OSError:
             pass  # the trainer is gone
@@ -285,6 +295,12 @@ class _Seat:
             os.close(readable)
 
 
+def _peer(s: socket.socket) -> tuple[int, int]:
+    """(pid, uid) of the process at the other end, as the kernel has it."""
+    pid, uid, _ = struct.unpack("3i", s.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return pid, uid
+
+
 def _say(s: socket.socket, what: dict[str, Any], data: bytes = b"", fds: list[int] | None = None) -> None:
     message = json.dumps(what).encode() + b"\n" + data
     if fds:
@@ -335,6 +351,9 @@ def attach(address: str | None = None, rank: int | None = None) -> RankIterator:
     s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
         s.connect(where)
+        _, uid = _peer(s)
+        if uid not in (0, os.getuid()):  # what it says would be taken for this job's own
+            raise ConnectionError(f"the process there is of the user {uid}, not of {os.getuid()}")
         _say(s, {"rank": rank})
         hello = _heard(s)
     except OSError as e:
@@ -343,6 +362,7 @@ def attach(address: str | None = None, rank: int | None = None) -> RankIterator:
     if hello is None or "error" in hello:
         s.close()
         raise RuntimeError(f"attach: {hello['error'] if hello else 'the driver has ended'}")
+    _job.join(bytes.fromhex(hello["secret"]))
     return RankIterator(s, rank, feed.Deal(hello["n"], hello["equal"], hello["batch"]), hello["total"], hello["sure"])
 
 

@@ -55,7 +55,15 @@ def fixed_type(cls: Any, shape: tuple[int, ...], dtype: pa.DataType) -> Any:
 
 @_cached
 def _read_type(cls: Any, storage_type: pa.DataType, serialized: bytes) -> Any:
-    return fixed_type(cls, tuple(_numbers_of(serialized)), storage_type.value_type)
+    what = pa.types.is_list(storage_type) or pa.types.is_large_list(storage_type)
+    return _over(fixed_type(cls, tuple(_numbers_of(serialized)), storage_type.value_type) if what else None, cls, storage_type)
+
+
+def _over(t: Any, cls: Any, storage_type: pa.DataType) -> Any:
+    """t, a type that a file names, if what the file has is what that is over: Arrow would read the one as the other."""
+    if t is None or t.storage_type != storage_type:
+        raise ValueError(f"{cls.__name__} is not over {storage_type}")
+    return t
 
 
 class ArrowTensorScalar(pa.ExtensionScalar):
@@ -192,7 +200,9 @@ class ArrowVariableShapedTensorType(_Tensor):
 
     @classmethod
     def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> ArrowVariableShapedTensorType:
-        return cls(storage_type.field("data").type.value_type, int(_numbers_of(serialized)))
+        data = storage_type.field("data").type if pa.types.is_struct(storage_type) and storage_type.get_field_index("data") >= 0 else None
+        t = cls(data.value_type, int(_numbers_of(serialized))) if data is not None and pa.types.is_large_list(data) else None
+        return _over(t, cls, storage_type)
 
     def __arrow_ext_class__(self) -> type:
         return ArrowVariableShapedTensorArray

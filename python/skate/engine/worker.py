@@ -23,7 +23,7 @@ def begin(job: bytes) -> None:
     """Makes this process one that runs tasks. job: what the engine was given in its configuration."""
     if _job.handed == job:
         return
-    _job.handed = job
+    _job.hand(job)
     _hooks.install()
     _skate.guest_worker()
 

@@ -68,7 +68,8 @@ class LanceDatasink(Datasink[bytes]):
         tables = [t for t in blocks if t.num_rows]
         if not tables:
             return pickle.dumps(([], None))
-        schema = self.schema or tables[0].schema.remove_metadata()
+        schema = _lazy.marks.bare(self.schema or tables[0].schema.remove_metadata())
+        tables = [_lazy.marks.bare(t) for t in tables]
         batches = [b for t in tables for b in _lazy.unify.concat_as(t, schema).to_batches()]
         made = write_fragments(
             pa.RecordBatchReader.from_batches(schema, batches),
@@ -86,7 +87,7 @@ class LanceDatasink(Datasink[bytes]):
 
         made = [pickle.loads(r) for r in write_result.write_returns]
         fragments = [f for some, _ in made for f in some]
-        schema = self.schema or next((s for _, s in made if s is not None), self.known)
+        schema = _lazy.marks.bare(self.schema or next((s for _, s in made if s is not None), self.known))
         if schema is None or not fragments and self.mode == "append":
             return  # no rows
         op = lance.LanceOperation.Append(fragments) if self.mode == "append" else lance.LanceOperation.Overwrite(schema, fragments)

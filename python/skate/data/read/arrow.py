@@ -36,6 +36,7 @@ def read_feather(
     concurrency: int | None = None,
     override_num_blocks: int | None = None,
     on_error: OnError = None,
+    trust_pickled_columns: bool = False,
 ) -> Source:
     """A Dataset of Arrow IPC files or streams (.arrow, .feather version 2, .arrows).
 
@@ -58,6 +59,8 @@ def read_feather(
         concurrency: Read tasks at once, at most; None: as many as fit.
         override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the input.
         on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see Dataset.errors()); None: as DataContext.on_error says.
+        trust_pickled_columns: True: Python objects that others have pickled into the files are unpickled, which runs whatever code they name. False: as
+            DataContext.trust_pickled_columns says, which is not to.
 
     Raises:
         FileNotFoundError: A path does not exist.
@@ -70,7 +73,9 @@ def read_feather(
         >>> skate.data.read_feather(folder).count()
         3
     """
-    return file_source("ReadFeather", "arrow", paths, {"columns": columns}, **common(locals()))
+    return file_source(
+        "ReadFeather", "arrow", paths, {"columns": columns, "trust_pickled_columns": trust_pickled_columns}, **common(locals())
+    )
 
 
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:

@@ -34,6 +34,7 @@ def read_delta(
     concurrency: int | None = None,
     override_num_blocks: int | None = None,
     storage_options: dict[str, str] | None = None,
+    trust_pickled_columns: bool = False,
     **arrow_parquet_args: Any,
 ) -> Source | InMemory:
     """A Dataset of a Delta Lake table. Needs the package deltalake: ImportError without it. Other arguments as of read_parquet.
@@ -55,6 +56,8 @@ def read_delta(
         concurrency: Read tasks at once, at most; None: as many as fit.
         override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the input.
         storage_options: As deltalake takes them, to read the log.
+        trust_pickled_columns: True: Python objects that others have pickled into the files are unpickled, which runs whatever code they name. False: as
+            DataContext.trust_pickled_columns says, which is not to.
         arrow_parquet_args: As of read_parquet: batch_size, use_threads.
 
     Raises:
@@ -91,5 +94,6 @@ def read_delta(
         concurrency=concurrency,
         override_num_blocks=override_num_blocks,
         schema=schema,
+        trust_pickled_columns=trust_pickled_columns,
         **arrow_parquet_args,
     )

@@ -25,6 +25,7 @@ def read_lance(
     memory: float | None = None,
     concurrency: int | None = None,
     override_num_blocks: int | None = None,
+    trust_pickled_columns: bool = False,
 ) -> Source:
     """A Dataset of a Lance dataset. Needs the package pylance: ImportError without it.
 
@@ -41,6 +42,8 @@ def read_lance(
         memory: Bytes of memory that each read task reserves; None: none.
         concurrency: Read tasks at once, at most; None: as many as fit.
         override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the input.
+        trust_pickled_columns: True: Python objects that others have pickled into the files are unpickled, which runs whatever code they name. False: as
+            DataContext.trust_pickled_columns says, which is not to.
     """
 
     uri = local_path(uri) or uri
@@ -56,7 +59,14 @@ def read_lance(
     whole = options.get("filter") is None and not options.keys() & {"limit", "offset", "nearest"}
     schema = ds.scanner(**options).projected_schema
     units = [(pickle.dumps([i for i, _ in p]), sum(r for _, r in p) if whole else -1, 1 << 20) for p in parts]
-    params = {"format": "lance", "uri": uri, "version": ds.version, "storage": storage_options, "options": options}
+    params = {
+        "format": "lance",
+        "uri": uri,
+        "version": ds.version,
+        "storage": storage_options,
+        "options": options,
+        "trust_pickled_columns": trust_pickled_columns,
+    }
     facts = Facts(sum(r for _, r in fragments) if whole else None, lambda: schema)
     return Source("ReadLance", params, units, ReadOptions(concurrency, num_cpus, num_gpus, memory, ray_remote_args), facts)
 

@@ -63,12 +63,14 @@ def from_items(items: Iterable[Any], *, parallelism: int = -1, override_num_bloc
     return InMemory(_split(_lazy.row_dicts.rows_to_batches(rows, "from_items"), override_num_blocks, parallelism, min_units()), "FromItems")
 
 
-def from_arrow(tables: Any, *, override_num_blocks: int | None = None) -> InMemory:
+def from_arrow(tables: Any, *, override_num_blocks: int | None = None, trust_pickled_columns: bool = False) -> InMemory:
     """A Dataset of a pyarrow Table or RecordBatch, a list of them, or anything with __arrow_c_stream__ (polars, duckdb).
 
     Args:
         tables: A Table, a RecordBatch, bytes of an Arrow stream, anything with __arrow_c_stream__, or a list of these.
         override_num_blocks: Number of blocks; None: it follows from the bytes.
+        trust_pickled_columns: True: Python objects that others have pickled are unpickled, which runs whatever code they name. False: as
+            DataContext.trust_pickled_columns says, which is not to.
 
     Example:
         >>> import pyarrow, skate
@@ -77,12 +79,14 @@ def from_arrow(tables: Any, *, override_num_blocks: int | None = None) -> InMemo
     """
     import pyarrow as pa
 
+    trusted = trust_pickled_columns or DataContext.get_current().trust_pickled_columns
     rbs: list[Any] = []
     for t in tables if isinstance(tables, (list, tuple)) else [tables]:
         if isinstance(t, bytes):
             t = pa.ipc.open_stream(t).read_all()
         t = t if isinstance(t, (pa.RecordBatch, pa.Table)) else pa.table(t)
         _lazy.unify.check_names(t.schema.names, "from_arrow")
+        t = _lazy.marks.trust(t) if trusted else t
         rbs += [t] if isinstance(t, pa.RecordBatch) else _lazy.to_arrow.from_table(t)
     return InMemory(_split(rbs, override_num_blocks), "FromArrow")
 

@@ -7,6 +7,7 @@ many. With filter=, row groups that the statistics rule out are never read. Unit
 from __future__ import annotations
 
 import base64
+import importlib
 import pickle
 import resource
 from collections.abc import Iterator
@@ -56,6 +57,7 @@ def read_parquet(
     on_error: OnError = None,
     schema: Any = None,
     filter: Any = None,  # noqa: A002
+    trust_pickled_columns: bool = False,
     **arrow_parquet_args: Any,
 ) -> Source:
     """A Dataset of Parquet files. Files with different columns become one schema (null where a file lacks a column; TypeError where types do not fit).
@@ -81,6 +83,8 @@ def read_parquet(
             a file before the damage stay.
         schema: A pyarrow schema to read as.
         filter: A pyarrow.compute expression; row groups without a match are skipped.
+        trust_pickled_columns: True: Python objects that others have pickled into the files are unpickled, which runs whatever code they name. False: as
+            DataContext.trust_pickled_columns says, which is not to.
         arrow_parquet_args: batch_size (rows a step of the decoder gives), use_threads; TypeError for others.
 
     Raises:
@@ -100,7 +104,7 @@ def read_parquet(
     tolerant = (on_error or DataContext.get_current().on_error) != "raise"
     parse = parser(partitioning)
     listing, infos, damaged = _found(paths, filesystem, file_extensions, partition_filter, filter, parse, tolerant)
-    stored, cast = _stored(listing.paths, infos, schema)
+    stored, cast = _stored(listing.paths, infos, _lazy.marks.bare(schema))
     full = _known(stored, parse(listing.paths[0]) if parse else {}, include_paths)
     if include_paths:
         check_names([*stored.names, "path"], "read_parquet with include_paths")
@@ -120,6 +124,7 @@ def read_parquet(
         "by_settings": bool(tensor_column_schema or udf),  # these make arrays
         "udf": udf,
         "code": udf,
+        "trust_pickled_columns": trust_pickled_columns,
         **({"fs": listing.fs} if listing.fs is not None else {}),
     }
     rows = sum([n for _, groups in infos for _, n, _ in groups]) if filter is None and udf is None and not tolerant else None
@@ -276,8 +281,9 @@ def _each(one: Any, paths: list[str], local: bool) -> Iterator[Any]:
 def _register(footer: Any) -> None:
     """Types of ours and of Ray in the file are known to Arrow from now on: reading the schema gives their plain forms before. (Others need not load them: 9 ms.)"""
     said = (footer.metadata or {}).get(b"ARROW:schema")
-    if said is not None and b"ray.data." in base64.b64decode(said):
-        from skate.data import tensor_types  # noqa: F401
+    for name, module in ((b"ray.data.", "tensor_types"), (b"skate.python_object", "values.types")) if said is not None else ():
+        if name in base64.b64decode(said):
+            importlib.import_module(f"skate.data.{module}")
 
 
 def _fragment(fs: Any, path: str, groups: list[int] | None, said: dict[str, Any]) -> Any:

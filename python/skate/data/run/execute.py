@@ -178,9 +178,10 @@ def _rearranged(node: Node, context: Any, before: list[Any]) -> list[Block]:
 def batches(ds: Any, node: Node | None = None, blocks: Any = None) -> Generator[Any, None, None]:
     """Runs ds and yields its record batches, empty ones included. blocks: those of a run that was begun."""
     it = run(ds, node) if blocks is None else blocks
+    trusted = ds.context.trust_pickled_columns
     try:
         for block in it:
-            yield fetch(block)
+            yield _lazy.marks.trust(fetch(block)) if trusted else fetch(block)
     finally:
         it.close()
 
@@ -189,6 +190,8 @@ def in_one_schema(ds: Any, node: Node | None = None, blocks: Any = None) -> Gene
     """batches(), brought to one schema: the known one, or what all of them have been so far (values/unify.py: Widening). A whole run tells ds the schema."""
     known = ds._facts.schema
     earlier = known() if known else ds._schema.arrow if ds._schema is not None else None
+    if ds.context.trust_pickled_columns:
+        earlier = _lazy.marks.trust(earlier)
     fit = Widening(ds._node.label, earlier, known is not None)
     it = batches(ds, node, blocks)
     try:

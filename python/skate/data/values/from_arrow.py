@@ -8,10 +8,12 @@ import numpy as np
 import pyarrow as pa
 
 from skate.data import tensor_types as _tt
+from skate.data.on_error import UntrustedPickleError
 from skate.data.tensor_types import is_fixed
 from skate.data.values import flat
 from skate.data.values.encoded_text import EncodedText
 from skate.data.values.flat import DICTIONARY, FIXED_LIST, LISTS, NUMBERS, TEXT, list_values, plain_view, texts
+from skate.data.values.marks import python_values
 from skate.data.values.selection import decoded
 from skate.data.values.types import PythonObjectType, can_rebuild, is_ragged, objects_of
 
@@ -118,7 +120,7 @@ def to_objects(name: str, col: pa.Array) -> list[Any]:
         it = iter(tensor_to_numpy(col.drop_null()))
         return [next(it) if v else None for v in col.is_valid().to_pylist()]
     if isinstance(t, PythonObjectType):
-        return objects_of(col)
+        return objects_of(col, name)
     if is_ragged(t):
         data, shapes = to_objects(name, col.storage.field("data")), col.storage.field("shape").to_pylist()
         if _T.is_boolean(col.storage.field("data").type.value_type):  # lists, since bits are no view
@@ -131,7 +133,9 @@ def to_objects(name: str, col: pa.Array) -> list[Any]:
             if not _T.is_time64(t):
                 raise ValueError("datetime.time has no nanoseconds")
             col = col.cast(pa.time64("us"), safe=True)
-        return col.to_pylist()
+        return python_values(name, col)
+    except UntrustedPickleError:
+        raise
     except (ValueError, pa.ArrowException, OverflowError) as e:
         raise ValueError(f'column {name!r} ({t}) has no exact Python form: {e}; use batch_format="pyarrow"') from None
 

@@ -11,6 +11,7 @@ from skate import _lazy
 from skate.data.context import DataContext
 from skate.data.values.flat import FIXED_LIST, LISTS
 from skate.data.values.from_arrow import to_objects
+from skate.data.values.marks import python_values
 from skate.data.values.to_arrow import from_objects, hint_of, record_batches
 from skate.data.values.types import PythonObjectType
 from skate.data.values.unify import cast_batch, merge
@@ -22,7 +23,7 @@ def to_columns(rb: pa.RecordBatch) -> list[list[Any]]:
     for name, col in zip(rb.schema.names, rb.columns, strict=True):
         t = col.type
         if t.id in LISTS or t.id == FIXED_LIST:
-            out.append(col.to_pylist())
+            out.append(python_values(name, col))
         else:
             out.append(to_objects(name, col))
     return out

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import pickle
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from skate import _job, _lazy
+from skate.data import settings
 from skate.data.tensor_types import ArrowVariableShapedTensorType, is_fixed
 from skate.serialize import cloudpickled
 
@@ -97,18 +100,55 @@ def can_rebuild(t: pa.DataType) -> bool:
     return True
 
 
-class PythonObjectType(pa.ExtensionType):
-    """Python objects that Arrow has no type for, pickled one by one."""
+foreign_seen = False  # whether this process has met objects of others
 
-    def __init__(self) -> None:
+
+class PythonObjectType(pa.ExtensionType):
+    """Python objects that Arrow has no type for, pickled one by one. What a file says is of this type is of others, and is not unpickled (marks.py).
+
+    Args:
+        mark: Whose they are; None: this job's.
+    """
+
+    def __init__(self, mark: bytes | None = None) -> None:
+        self._mark = _job.secret()[:HALF] if mark is None else mark
         super().__init__(pa.large_binary(), "skate.python_object")
 
+    @property
+    def trusted(self) -> bool:
+        """Whether a process of this job has pickled them."""
+        return self._mark != b"" and any(self._mark == s[:HALF] for s in _job.secrets())
+
+    @property
+    def source(self) -> str:
+        """What objects of others were read from, as far as is known."""
+        return next((self._mark[HALF:].decode() for s in _job.secrets() if self._mark.startswith(s[HALF:])), "")
+
     def __arrow_ext_serialize__(self) -> bytes:
-        return b""
+        return self._mark
 
     @classmethod
     def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> PythonObjectType:
-        return cls()
+        global foreign_seen
+        if storage_type != pa.large_binary():
+            raise ValueError(f"skate.python_object is over large_binary, not {storage_type}")
+        t = _marked(serialized)
+        if t.trusted:
+            return t
+        foreign_seen = True
+        return t if t.source else _marked(b"")
+
+    def __reduce__(self) -> Any:
+        return (PythonObjectType, ()) if self.trusted else (foreign_type, (self.source,))  # who unpickles trusts already
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PythonObjectType) and other._mark == self._mark
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((self.extension_name, self._mark))
 
     def __arrow_ext_class__(self) -> type:
         return PythonObjectArray
@@ -117,14 +157,35 @@ class PythonObjectType(pa.ExtensionType):
         return PythonObjectScalar
 
     def __str__(self) -> str:
-        return "python_object"
+        return "python_object" if self.trusted else "python_object (of others)"
+
+
+HALF = 16  # bytes of the secret: the first say that objects are this job's, the others that what follows is where those of others were read from
+
+
+@functools.lru_cache(maxsize=256)
+def _marked(mark: bytes) -> PythonObjectType:
+    """The type, the same object for the same mark (as in tensor_types.py)."""
+    return PythonObjectType(mark)
+
+
+def foreign_type(source: str = "") -> PythonObjectType:
+    """The type of objects of others."""
+    return _marked(_job.secret()[HALF:] + source.encode("utf-8", "replace") if source else b"")
+
+
+def _loads(t: PythonObjectType, name: str = "") -> Any:
+    """What unpickles values of this type; UntrustedPickleError where that is not done."""
+    if t.trusted or settings.current is not None and settings.current.trust_pickled_columns:
+        return pickle.loads
+    raise _lazy.marks.refused(t, name)
 
 
 class PythonObjectScalar(pa.ExtensionScalar):
     """One value of a PythonObjectArray."""
 
     def as_py(self, **kwargs: Any) -> Any:
-        return None if self.value is None or not self.value.is_valid else pickle.loads(self.value.as_py())
+        return None if self.value is None or not self.value.is_valid else _loads(self.type)(self.value.as_py())
 
 
 class PythonObjectArray(pa.ExtensionArray):
@@ -149,7 +210,7 @@ class PythonObjectArray(pa.ExtensionArray):
         return pd.Series(self.to_numpy())
 
 
-pa.register_extension_type(PythonObjectType())
+pa.register_extension_type(foreign_type())
 
 
 def _compact(v: Any) -> Any:
@@ -174,6 +235,9 @@ def python_objects(values: list[Any]) -> pa.Array:
     return pa.ExtensionArray.from_storage(PythonObjectType(), pa.array(out, pa.large_binary()))
 
 
-def objects_of(col: pa.Array) -> list[Any]:
-    """The objects of such a column."""
-    return [None if v is None else pickle.loads(v) for v in col.storage.to_pylist()]
+def objects_of(col: pa.Array, name: str = "") -> list[Any]:
+    """The objects of such a column; UntrustedPickleError where they are of others."""
+    if col.null_count == len(col):
+        return [None] * len(col)
+    loads = _loads(col.type, name)
+    return [None if v is None else loads(v) for v in col.storage.to_pylist()]

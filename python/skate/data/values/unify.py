@@ -17,7 +17,7 @@ Rule (`promote`). The same name may have different types in different blocks onl
     structs                               a struct with the fields of both, null where one has none
     tensors of the same shape             a tensor of what holds both values
     tensors of other shapes               variable-shaped tensors; those of one dimension and lists: lists
-    Python objects                        any: objects
+    Python objects                        any: objects; of others (marks.py), if some of both are
 
 A column that some blocks lack is null there. Anything else is an error that names the column, both types and who gave them; never a silent conversion.
 """
@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 from skate import _lazy
 from skate._near import nearest_few
 from skate.data.majority import SURE, Majority
+from skate.data.on_error import UntrustedPickleError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -121,6 +122,8 @@ def promoted(a: Any, b: Any) -> Any:
     if t.is_null(a) or t.is_null(b):
         return b if t.is_null(a) else a
     if isinstance(a, kinds.PythonObjectType) or isinstance(b, kinds.PythonObjectType):
+        if isinstance(a, kinds.PythonObjectType) and isinstance(b, kinds.PythonObjectType):
+            return _lazy.marks.of_both(a, b)
         return a if isinstance(a, kinds.PythonObjectType) else b
     if t.is_dictionary(a) or t.is_dictionary(b):
         values = promoted(*[x.value_type if t.is_dictionary(x) else x for x in (a, b)])
@@ -255,6 +258,8 @@ def cast(c: pa.Array, t: pa.DataType, name: str) -> pa.Array:
         return c
     try:
         return _cast(c, t)
+    except UntrustedPickleError:
+        raise _lazy.marks.refused(c.type, name) from None
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
         raise TypeError(f"column {name!r}: {c.type} in one block cannot become {t} of another without loss: {e}") from None
 
@@ -267,7 +272,11 @@ def _cast(c: pa.Array, t: pa.DataType) -> pa.Array:
     if pa.types.is_null(c.type):
         return pa.nulls(len(c), t)
     if isinstance(t, kinds.PythonObjectType):
-        return kinds.python_objects(values.to_objects("", c))
+        return _cast_to_objects(c, t)
+    if _lazy.marks.has_objects(t):  # deeper: Arrow would take any bytes for pickles
+        if not _lazy.marks.bare(c.type).equals(_lazy.marks.bare(t)):
+            raise pa.ArrowNotImplementedError("nothing but objects becomes objects in nested columns")
+        return _lazy.marks.relabelled(c, t)
     if kinds.is_ragged(t):
         if tensors.is_fixed(c.type):
             return _lazy.to_arrow.ragged_of_fixed(c, t)
@@ -304,6 +313,13 @@ def _cast(c: pa.Array, t: pa.DataType) -> pa.Array:
         c = c.cast(t.value_type, safe=True).dictionary_encode()
         return pa.DictionaryArray.from_arrays(c.indices.cast(t.index_type), c.dictionary, ordered=t.ordered)
     return c.cast(t, safe=True)
+
+
+def _cast_to_objects(c: pa.Array, t: Any) -> pa.Array:
+    """A column as one of objects: pickled, if they are none yet."""
+    if not isinstance(c.type, type(t)):
+        c = _lazy.value_types.python_objects(_lazy.from_arrow.to_objects("", c))
+    return _lazy.marks.relabelled(c, t)
 
 
 def _array(v: Any, t: Any) -> Any:
@@ -380,6 +396,8 @@ def merge(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     if any(not b.schema.equals(schema) for b in batches[1:]):
         schema = unify([b.schema for b in batches])
         batches = [cast_batch(b, schema) for b in batches]
+    if _lazy.value_types.foreign_seen:
+        _lazy.marks.check_alike([b.schema for b in batches])
     try:
         return pa.concat_batches(batches)
     except pa.ArrowInvalid:  # more than 2 GiB in a column

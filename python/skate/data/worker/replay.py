@@ -38,13 +38,15 @@ def keep(params: dict[str, Any], rb: Any, where: str, most: int) -> str | None:
     if rb is None or rb.nbytes > most:
         return None
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rb.schema) as w:
-        w.write_batch(rb)
+    bare = _lazy.marks.bare(rb)
+    with pa.ipc.new_stream(sink, bare.schema) as w:
+        w.write_batch(bare)
     made = {k: v for k, v in params.items() if k not in ("whole", "at")}
     if "ctor" in made:
         made["fn"] = type(made["fn"])  # the instance is made anew
     data = _lazy.by_value.dumps(
-        {"params": made, "where": where, "batch": sink.getvalue().to_pybytes(), "path": sys.path, "cwd": os.getcwd()}, 5
+        {"params": made, "where": where, "batch": sink.getvalue().to_pybytes(), "schema": rb.schema, "path": sys.path, "cwd": os.getcwd()},
+        5,
     )
     if len(data) > most + (1 << 20):
         return None
@@ -116,7 +118,7 @@ def run(name: str, step: bool = False) -> None:
     except ModuleNotFoundError as e:
         raise LookupError(f"{e}: run it in the environment and folder of the program") from None
     with pa.ipc.open_stream(data["batch"]) as r:
-        rb = r.read_next_batch()
+        rb = _lazy.marks.as_kept(r.read_next_batch(), data["schema"])
     print(
         f"{params['label']}: {data['where']}; {rb.num_rows} row{'s' if rb.num_rows != 1 else ''} of {', '.join(rb.schema.names)}",
         flush=True,

@@ -24,7 +24,7 @@ from skate.data import settings
 from skate.data.context import DataContext
 from skate.data.files import retry
 from skate.data.op import Operator, find
-from skate.data.values import captured
+from skate.data.values import captured, marks, types
 from skate.data.values.numbering import numbering
 from skate.data.values.unify import merge
 from skate.data.worker.dead_letters import Letters, Trail
@@ -96,6 +96,10 @@ class Chain:
         seq, cap, target, unit, ranges, values, phase = exec_args
         if self.context is not None and settings.current is not self.context:  # another stage may have run here
             DataContext._set_current(self.context)
+        elif (
+            self.context is None and settings.current is not None and settings.current.trust_pickled_columns
+        ):  # of another Dataset, which says nothing of this one
+            settings.current = None
         t = task
         running = _skate.current_task()
         t.reader, t.careful, t.kept = self.labels[0], bool(running and running[3]), None
@@ -157,7 +161,7 @@ class Chain:
         for i, (operator, params) in enumerate(ops, first):
             it = operator.run(params, it if it is not None or i == 0 else iter(()), t)
             if i == 0 and t.trail.reads:
-                it = t.trail.follow(it, t)
+                it = t.trail.follow(_marked(it, params, t), t)
             if operator.source or operator.writes:
                 it = _tried(it, tries, i)
             it = _timed(it, ns, rows, i, self.labels[i + 1])
@@ -218,6 +222,15 @@ def _exchange(phase: tuple[int, int, int, int, int], blocks: tuple[Any, ...], ra
 def _inputs(blocks: tuple[pa.RecordBatch, ...], ranges: list[tuple[int, int, int]]) -> Iterator[pa.RecordBatch]:
     for rb, (row0, n, _) in zip(blocks, ranges, strict=True):
         yield rb if row0 == 0 and n == rb.num_rows else rb.slice(row0, n)
+
+
+def _marked(it: Iterator[pa.RecordBatch], params: dict[str, Any], t: Any) -> Iterator[pa.RecordBatch]:
+    """What a reader gives: pickled objects in it are of others, unless the user trusts them (values/marks.py)."""
+    trusted = params.get("trust_pickled_columns") or settings.current is not None and settings.current.trust_pickled_columns
+    for rb in it:
+        if types.foreign_seen:
+            rb = marks.trust(rb) if trusted else marks.came_from(rb, t.source)
+        yield rb
 
 
 def _timed(it: Iterator[pa.RecordBatch], ns: list[int], rows: list[int], i: int, then: str) -> Iterator[pa.RecordBatch]:

@@ -278,6 +278,8 @@ def partitions(table: Any, cols: list[str], flavor: str | None) -> Iterator[tupl
 def run(params: dict[str, Any], batches: Iterator[Any], task: Any, extension: str, make: Any, limit: int) -> Iterator[Any]:
     """Body of a format's run(). What it gives is a report of the files, or, where no row came, the schema."""
     files = Files(params, task, extension, make)
+    if params["format"] in TYPED:
+        batches = map(_lazy.marks.bare, batches)
     if params.get("no_rows"):
         import pyarrow as pa
 

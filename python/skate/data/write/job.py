@@ -40,6 +40,8 @@ def write(ds: Any, fmt: str, given: WriteOptions, args: dict[str, Any], args_fn:
     known = ds._facts.schema() if ds._facts.schema is not None else None
     _check(fmt, args, known)
     o = given.checked()
+    if args.get("schema") is not None:
+        args = {**args, "schema": _lazy.marks.bare(args["schema"])}
     if o.partition_cols is not None:
         ds._check_columns(o.partition_cols, "write partition_cols")
         if args.get("schema") is not None:  # what the files hold

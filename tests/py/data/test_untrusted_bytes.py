@@ -1,0 +1,443 @@
+"""Bytes from outside of the job run no code (docs/design/security.md): each way in, with a pickle that would leave a folder behind, refused and, where the user trusts it, run."""
+
+import io
+import os
+import pickle
+import tarfile
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.feather as pf
+import pyarrow.parquet as pq
+import pytest
+import skate
+import skate.data as sd
+from cases import case
+from skate import _job
+from skate.data.exceptions import UntrustedPickleError
+from skate.data.preprocessor import Preprocessor, SerializablePreprocessorBase
+from skate.data.values import marks
+from skate.data.values.types import PythonObjectType
+from skate.data.values.unify import merge
+from skate.data.write import fingerprint
+
+THEIRS = PythonObjectType(b"")  # what a file of somebody else says
+
+
+class Payload:
+    """Its pickle makes a folder."""
+
+    def __init__(self, path):
+        self.path = str(path)
+
+    def __reduce__(self):
+        return os.makedirs, (self.path, 0o777, True)
+
+
+@pytest.fixture
+def mark(tmp_path):
+    return tmp_path / "ran"
+
+
+@pytest.fixture(autouse=True)
+def trust_nobody():
+    yield
+    sd.DataContext.get_current().trust_pickled_columns = False
+
+
+def evil(mark):
+    return pickle.dumps(Payload(mark))
+
+
+def column(mark, n=2, t=THEIRS):
+    return pa.ExtensionArray.from_storage(t, pa.array([evil(mark)] * n, pa.large_binary()))
+
+
+def shapes(mark):
+    """{name: a column in which such bytes are, at some level}"""
+    flat = column(mark)
+    return {
+        "plain": flat,
+        "list": pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), flat),
+        "large_list": pa.LargeListArray.from_arrays(pa.array([0, 1, 2], pa.int64()), flat),
+        "fixed_list": pa.FixedSizeListArray.from_arrays(flat, 1),
+        "struct": pa.StructArray.from_arrays([flat], ["f"]),
+        "map": pa.MapArray.from_arrays(pa.array([0, 1, 2], pa.int32()), pa.array(["k", "l"]), flat),
+        "deep": pa.StructArray.from_arrays([pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), flat)], ["f"]),
+    }
+
+
+def refused(act, mark, *words):
+    """act() is refused with these words, and nothing has run."""
+    with pytest.raises(UntrustedPickleError, match="pickled outside of this job|serialized outside of this job") as e:
+        act()
+    assert not mark.exists() and "trust_pickled_columns = True" in str(e.value)
+    for w in words:
+        assert str(w) in str(e.value), str(e.value)
+
+
+def runs(act, mark):
+    """act() unpickles."""
+    out = act()
+    assert mark.exists()
+    mark.rmdir()
+    return out
+
+
+# ---- columns
+
+
+LOOKS = {
+    "take": lambda ds: ds.take(1),
+    "map": lambda ds: ds.map(lambda r: {"y": 1 if r else 0}).take_all(),
+    "numpy": lambda ds: ds.map_batches(lambda b: {"y": [len(b["x"])]}).take_all(),
+    "pandas": lambda ds: ds.map_batches(lambda b: {"y": [1]}, batch_format="pandas").take_all(),
+    "arrow": lambda ds: ds.map_batches(lambda b: {"y": [len(b["x"].to_pylist())]}, batch_format="pyarrow").take_all(),
+    "scalar": lambda ds: ds.map_batches(lambda b: {"y": [1 if b["x"][0].as_py() else 0]}, batch_format="pyarrow").take_all(),
+    "to_pandas": lambda ds: ds.to_pandas(),
+    "iter_batches": lambda ds: list(ds.iter_batches()),
+    "iter_rows": lambda ds: list(ds.iter_rows()),
+}
+
+
+def test_a_column_of_a_file_runs_nothing(mark, tmp_path):
+    path = str(tmp_path / "f.parquet")
+    pq.write_table(pa.table({"x": column(mark), "n": [1, 2]}), path)
+    ds = sd.read_parquet(path)
+    for name, look in LOOKS.items():
+        with case(name):
+            refused(lambda look=look: look(ds), mark, "" if name in ("arrow", "scalar") else "column 'x'", path)
+            refused(lambda look=look: look(sd.read_parquet(path, filter=pa.compute.field("n") > 0)), mark)
+            runs(lambda look=look: look(sd.read_parquet(path, trust_pickled_columns=True)), mark)
+    refused(lambda: ds.write_json(str(tmp_path / "json")), mark, "column 'x'", path)
+    assert ds.count() == 2 and ds.select_columns(["n"]).take_all() == ds.drop_columns(["x"]).take_all() == [{"n": 1}, {"n": 2}]
+    assert ds.filter(expr="n > 1").drop_columns(["x"]).take_all() == [{"n": 2}]
+    refused(lambda: ds.map(lambda r: r, on_error="skip").take_all(), mark)
+    copy = str(tmp_path / "copy")
+    ds.write_parquet(copy)  # passed on as they are
+    assert pq.read_table(copy)["x"].combine_chunks().storage.to_pylist() == [evil(mark)] * 2 and not mark.exists()
+
+
+def test_all_formats_and_depths(mark, tmp_path):
+    for name, col in shapes(mark).items():
+        table = pa.table({"x": col})
+        ways = {}
+        if name != "fixed_list":
+            pq.write_table(table, tmp_path / f"{name}.parquet")
+            ways["parquet"] = lambda f=name, **o: sd.read_parquet(str(tmp_path / f"{f}.parquet"), **o)
+        pf.write_feather(table, str(tmp_path / f"{name}.feather"))
+        ways["feather"] = lambda f=name, **o: sd.read_feather(str(tmp_path / f"{f}.feather"), **o)
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as w:
+            w.write_table(table)
+        (tmp_path / f"{name}.arrows").write_bytes(sink.getvalue().to_pybytes())
+        ways["stream"] = lambda f=name, **o: sd.read_feather(str(tmp_path / f"{f}.arrows"), **o)
+        ways["bytes"] = lambda s=sink, **o: sd.from_arrow(s.getvalue().to_pybytes(), **o)
+        ways["table"] = lambda t=table, **o: sd.from_arrow(t, **o)
+        for way, read in ways.items():
+            with case(name, way):
+                refused(lambda read=read: read().take_all(), mark, "column 'x'", *([".parquet"] if way == "parquet" else []))
+                refused(lambda read=read: read().map(lambda r: {"y": len(r)}).take_all(), mark, "column 'x'")
+                runs(lambda read=read: read(trust_pickled_columns=True).map(lambda r: {"y": len(r)}).take_all(), mark)
+
+
+def test_the_setting_reaches_workers_and_stays_with_its_dataset(mark, tmp_path):
+    sd.DataContext.get_current().trust_pickled_columns = True
+    path = str(tmp_path / "f.parquet")
+    pq.write_table(pa.table({"x": column(mark)}), path)
+
+    def opened(ds):
+        return ds.map(lambda r: {"y": 1}).take_all()
+
+    runs(lambda: opened(sd.read_parquet(path)), mark)
+    runs(lambda: sd.read_parquet(path).take_all(), mark)
+    runs(lambda: opened(sd.from_arrow(pq.read_table(path))), mark)
+    runs(lambda: sd.range(1).map_batches(lambda b: {"y": [len(pq.read_table(path)["x"].to_pylist())]}).take_all(), mark)
+    sd.DataContext.get_current().trust_pickled_columns = False
+    refused(lambda: opened(sd.read_parquet(path)), mark)
+    ds = sd.read_parquet(path)
+    ds.context.trust_pickled_columns = True
+    runs(lambda: ds.take_all(), mark)
+    runs(lambda: opened(ds), mark)
+    # a stage without functions, in the workers that had the settings of `ds`
+    refused(lambda: sd.read_parquet(path).write_json(str(tmp_path / "json")), mark, path)
+
+
+def test_functions_that_read_files(mark, tmp_path):
+    path = str(tmp_path / "f.parquet")
+    pq.write_table(pa.table({"x": column(mark)}), path)
+    refused(lambda: sd.range(1).map_batches(lambda b: {"y": [len(pq.read_table(path)["x"].to_pylist())]}).take_all(), mark)
+    refused(lambda: sd.range(1).map_batches(lambda b: pq.read_table(path)).take_all(), mark, "column 'x'")
+    refused(lambda: sd.range(1).map_batches(lambda b: pq.read_table(path)).map(lambda r: r).take_all(), mark, "column 'x'")
+    ref = skate.remote(lambda: pq.read_table(path)).remote()
+    refused(lambda: sd.from_arrow_refs(ref).take_all(), mark)
+    refused(lambda: skate.get(ref)["x"].to_pylist(), mark)
+    refused(lambda: skate.get(ref)["x"].chunk(0).to_numpy(), mark)
+    refused(lambda: skate.get(ref)["x"].chunk(0).to_pandas(), mark)
+
+
+def test_what_only_looks_like_the_type(mark, tmp_path):
+    """Metadata of a field that Arrow takes for the type when the block is read again; marks that somebody guesses; another type of bytes below."""
+    bytes_ = pa.array([evil(mark)], pa.large_binary())
+    name = {b"ARROW:extension:name": b"skate.python_object"}
+    for what, said in {
+        "plain": {**name, b"ARROW:extension:metadata": b""},
+        "no parameter": name,
+        "guess": {**name, b"ARROW:extension:metadata": b"\0" * 16},
+        "source": {**name, b"ARROW:extension:metadata": b"\0" * 16 + b"/etc"},
+    }.items():
+        with case(what):
+            table = pa.table([bytes_], schema=pa.schema([pa.field("x", pa.large_binary(), metadata=said)]))
+            refused(lambda t=table: sd.from_arrow(t).map(lambda r: {"y": r["x"]}).take_all(), mark)
+            pf.write_feather(table, str(tmp_path / "f.feather"))
+            refused(lambda: sd.read_feather(str(tmp_path / "f.feather")).take_all(), mark)
+    twice = pa.KeyValueMetadata(
+        [
+            ("ARROW:extension:name", "nobody.knows"),
+            ("ARROW:extension:metadata", ""),
+            ("ARROW:extension:name", "skate.python_object"),
+            ("ARROW:extension:metadata", ""),
+        ]
+    )
+    table = pa.table([bytes_], schema=pa.schema([pa.field("x", pa.large_binary(), metadata=twice)]))
+    for got in (sd.from_arrow(table).take_all, sd.from_arrow(table).map(lambda r: r).take_all):
+        try:
+            assert got() == [{"x": evil(mark)}]
+        except UntrustedPickleError:
+            pass
+        assert not mark.exists()
+    with pytest.raises(ValueError, match="over large_binary, not int64"):
+        PythonObjectType.__arrow_ext_deserialize__(pa.int64(), b"")
+
+
+def test_nothing_makes_them_ours(mark, tmp_path):
+    """Our own objects beside those of others, casts, schemas."""
+    path = str(tmp_path / "f.parquet")
+    pq.write_table(pa.table({"x": column(mark)}), path)
+    ours = sd.from_items([{"x": Fraction(1, 2)}])
+    theirs = sd.read_parquet(path)
+    for both in (ours.union(theirs), theirs.union(ours)):
+        refused(lambda ds=both: ds.take_all(), mark, "column 'x'")
+        refused(lambda ds=both: ds.materialize().map(lambda r: {"y": 1}).take_all(), mark, "column 'x'")
+    with pytest.raises(pa.ArrowInvalid):
+        pa.concat_arrays([column(mark), column(mark, t=PythonObjectType())])
+    schema = pa.schema([("x", PythonObjectType())])
+    refused(lambda: sd.read_parquet(path, schema=schema).take_all(), mark)
+    plain = str(tmp_path / "plain.parquet")
+    pq.write_table(
+        pa.table({"x": pa.array([evil(mark)], pa.large_binary()), "l": pa.array([[evil(mark)]], pa.list_(pa.large_binary()))}), plain
+    )
+    refused(lambda: sd.read_parquet(plain, columns=["x"], schema=schema).take_all(), mark)
+    assert sd.read_parquet(plain, columns=["x"]).union(ours).take_all() == [{"x": evil(mark)}, {"x": Fraction(1, 2)}]
+    lists = pa.ListArray.from_arrays(
+        pa.array([0, 1], pa.int32()), pa.ExtensionArray.from_storage(PythonObjectType(), pa.array([pickle.dumps(1)], pa.large_binary()))
+    )
+    with pytest.raises(TypeError, match="column 'l'"):
+        sd.from_arrow(pa.table({"l": lists})).union(sd.read_parquet(plain, columns=["l"])).take_all()
+    for a, b in ((PythonObjectType(), THEIRS), (THEIRS, PythonObjectType())):  # Arrow takes them for equal
+        one = [pa.table({"x": pa.DictionaryArray.from_arrays(pa.array([0]), column(mark, 1, t))}) for t in (a, b)]
+        refused(lambda one=one: merge([t.to_batches()[0] for t in one]), mark, "column 'x'")
+        refused(
+            lambda one=one: (
+                sd.from_arrow(one[0])
+                .union(sd.from_arrow(one[1]))
+                .repartition(1)
+                .map_batches(lambda rows: {"y": [len(rows["x"])]})
+                .take_all()
+            ),
+            mark,
+        )
+    assert not mark.exists()
+    assert sd.from_arrow(pa.table({"l": lists})).map(lambda r: {"y": r["l"][0] + 1}).take_all() == [{"y": 2}]
+
+
+def test_our_own_go_on_without_a_setting(tmp_path):
+    ds = sd.range(20, override_num_blocks=4).map(lambda r: {"x": Fraction(r["id"], 7), "l": [Fraction(1, 3)]})
+    want = [Fraction(i, 7) for i in range(20)]
+    assert [r["x"] for r in ds.random_shuffle().map(lambda r: {"x": r["x"]}).take_all()] != []
+    assert [r["x"] for r in ds.materialize().map(lambda r: r).take_all()] == want
+    assert [r["x"] for r in ds.union(ds).limit(20).take_all()] == want
+    table = ds.to_arrow()
+    assert pickle.loads(pickle.dumps(table))["x"].to_pylist() == want
+    assert skate.get(skate.remote(lambda t: t["x"].to_pylist()).remote(table)) == want
+    assert [r["x"] for r in sd.from_arrow(table).map(lambda r: r).take_all()] == want
+    fitted = skate.remote(lambda: sd.range(3).map(lambda r: {"x": Fraction(r["id"])}).take_all()).remote()
+    assert skate.get(fitted) == [{"x": Fraction(i)} for i in range(3)]
+
+
+def test_files_and_plans_do_not_carry_the_mark(tmp_path, monkeypatch):
+    """What is written has no mark, whatever its rows were, so that two jobs write the same bytes; nor has what a resumed write compares."""
+    ds = sd.range(8, override_num_blocks=2).map(lambda r: {"x": Fraction(r["id"]) if r["id"] < 6 else r["id"], "id": r["id"]})
+    half = _job.secret()[:16]
+    for fmt, read in (("parquet", sd.read_parquet), ("feather", sd.read_feather)):
+        with case(fmt):
+            target = str(tmp_path / fmt)
+            getattr(ds, f"write_{fmt}")(target)
+            for name in os.listdir(target):
+                full = os.path.join(target, name)
+                schema = pq.read_schema(full) if fmt == "parquet" else pa.ipc.open_file(full).schema
+                assert schema.field("x").type == THEIRS and half not in open(full, "rb").read()
+            with pytest.raises(UntrustedPickleError):
+                read(target).take_all()
+            rows = read(target, trust_pickled_columns=True).sort("id").take_all()
+            assert [r["x"] for r in rows] == [Fraction(i) for i in range(8)]
+    ours = PythonObjectType()
+    sd.from_items([{"x": 1}]).write_parquet(str(tmp_path / "given"), schema=pa.schema([("x", ours)]))
+    assert pq.read_schema(str(tmp_path / "given" / os.listdir(tmp_path / "given")[0])).field("x").type == THEIRS
+    said = fingerprint.of({"schema": pa.schema([("x", pa.list_(ours))])})
+    monkeypatch.setattr(_job, "_own", os.urandom(32))
+    assert not ours.trusted and fingerprint.of({"schema": pa.schema([("x", pa.list_(PythonObjectType()))])}) == said
+
+
+def test_marks_of_every_shape(mark):
+    for name, col in shapes(mark).items():
+        with case(name):
+            ours = marks.trust(col)
+            assert ours.type != col.type and marks.bare(ours).equals(col) and marks.bare(ours.slice(1)).equals(col.slice(1))
+            assert marks.trust(ours) is ours and marks.has_objects(col.type)
+            runs(ours.to_pylist, mark)
+            told = marks.came_from(col, "/data/f")
+            refused(told.to_pylist, mark, "/data/f")
+    assert marks.bare(pa.array([1])).type == pa.int64() and marks.trust(None) is None
+    encoded = pa.DictionaryArray.from_arrays(pa.array([0, 0]), column(mark, 1))
+    refused(encoded.to_pylist, mark)
+    runs(marks.trust(encoded).to_pylist, mark)
+    both = marks.of_both(marks.came_from(THEIRS, "/a"), marks.came_from(THEIRS, "/b"))
+    refused(column(mark, t=both).to_pylist, mark, "several sources, such as /a")
+
+
+# ---- entries of formats
+
+
+def test_webdataset_unpickles_nothing(mark, tmp_path):
+    path = str(tmp_path / "f.tar")
+    objects = io.BytesIO()
+    np.save(objects, np.array([Payload(mark)], dtype=object), allow_pickle=True)
+    for ends in (("pyd",), ("pickle",), ("pkl",), ("npy",)):
+        data = objects.getvalue() if ends == ("npy",) else evil(mark)
+        with tarfile.open(path, "w") as tar:
+            info = tarfile.TarInfo(f"a.{ends[0]}")
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+        with case(*ends):
+            if ends == ("npy",):
+                with pytest.raises(ValueError, match="allow_pickle=False"):
+                    sd.read_webdataset(path).take_all()
+            else:
+                assert sd.read_webdataset(path).take_all()[0][ends[0]] == evil(mark)
+            assert not mark.exists()
+
+    def decoded(row):
+        return {**row, "npy": str(np.load(io.BytesIO(row["npy"]), allow_pickle=True))}
+
+    runs(lambda: sd.read_webdataset(path, decoder=decoded).take_all(), mark)
+
+
+def test_webdataset_tensors_are_data_only(mark, tmp_path):
+    torch = pytest.importorskip("torch")
+    path = str(tmp_path / "f.tar")
+    for what, bad in ((torch.arange(3), False), (Payload(mark), True)):
+        data = io.BytesIO()
+        torch.save(what, data)
+        with tarfile.open(path, "w") as tar:
+            info = tarfile.TarInfo("a.pt")
+            info.size = len(data.getvalue())
+            tar.addfile(info, io.BytesIO(data.getvalue()))
+        if bad:
+            with pytest.raises(Exception, match="[Ww]eights"):
+                sd.read_webdataset(path).take_all()
+        else:
+            assert sd.read_webdataset(path).take_all()[0]["pt"].tolist() == [0, 1, 2]
+        assert not mark.exists()
+
+
+def test_numpy_files(mark, tmp_path):
+    path = str(tmp_path / "f.npy")
+    np.save(path, np.array([Payload(mark)], dtype=object), allow_pickle=True)
+    with pytest.raises(ValueError, match="allow_pickle=False"):
+        sd.read_numpy(path).take_all()
+    assert not mark.exists()
+    runs(lambda: sd.read_numpy(path, allow_pickle=True).count() or sd.read_numpy(path, allow_pickle=True).take_all(), mark)
+
+
+def test_parameters_of_tensor_types(mark):
+    """Ray pickles them. Nor does a type lie about what is below it."""
+    from skate.data.tensor_types import ArrowTensorType, ArrowTensorTypeV2, ArrowVariableShapedTensorType
+
+    ragged = ArrowVariableShapedTensorType(pa.int8(), 1)
+    for cls, storage in (
+        (ArrowTensorType, pa.list_(pa.int8())),
+        (ArrowTensorTypeV2, pa.large_list(pa.int8())),
+        (type(ragged), ragged.storage_type),
+    ):
+        with case(cls.__name__):
+            with pytest.raises(ValueError, match="parameters of a tensor type are numbers"):
+                cls.__arrow_ext_deserialize__(storage, evil(mark))
+            assert not mark.exists()
+            good = pickle.dumps(1 if cls is type(ragged) else (2,))
+            assert cls.__arrow_ext_deserialize__(storage, good).storage_type == storage
+            for other in (
+                pa.int64(),
+                pa.list_(pa.int8(), 2),
+                pa.large_list(pa.int8()),
+                pa.list_(pa.int8()),
+                pa.struct([("data", pa.list_(pa.int8()))]),
+            ):
+                if other != storage:
+                    with pytest.raises(ValueError, match="over"):
+                        cls.__arrow_ext_deserialize__(other, good)
+
+
+def test_metadata_of_pandas(mark, tmp_path):
+    """What a file says of DataFrames is text: nothing of it is evaluated."""
+    call = f"__import__('os').makedirs({str(mark)!r})"
+    table = pa.Table.from_pandas(pd.DataFrame({"x": [1, 2]}))
+    said = table.schema.metadata[b"pandas"].replace(b'"int64"', ('"' + call.replace('"', "'") + '"').encode())
+    table = table.replace_schema_metadata({b"pandas": said})
+    pq.write_table(table, str(tmp_path / "f.parquet"))
+    for ds in (sd.from_arrow(table), sd.read_parquet(str(tmp_path / "f.parquet"))):
+        assert ds.to_pandas()["x"].tolist() == [1, 2]
+        assert ds.map_batches(lambda b: b, batch_format="pandas").take_all() == [{"x": 1}, {"x": 2}]
+    assert not mark.exists()
+
+
+# ---- what programs keep and load
+
+
+def test_preprocessors(mark, tmp_path, monkeypatch):
+    from skate.data import preprocessors as P
+
+    fitted = P.StandardScaler(["x"]).fit(sd.from_items([{"x": 1.0}, {"x": 3.0}]))
+    chain = P.Chain(P.StandardScaler(["x"])).fit(sd.from_items([{"x": 1.0}, {"x": 3.0}]))
+    own = P.Concatenator(["x"])
+    own.more = Payload(mark)  # what a program may hang on it
+    text = Preprocessor.serialize(own)
+    runs(lambda: Preprocessor.deserialize(text), mark)  # of this job
+    kept = [fitted.serialize(), chain.serialize()]
+    monkeypatch.setattr(_job, "_own", os.urandom(32))  # from here on another job
+    refused(lambda: Preprocessor.deserialize(text), mark, "makedirs")
+    made = pickle.loads(fitted.serialize()[5:])
+    made["fields"] = {**made["fields"], "columns": Payload(mark)}
+    refused(lambda: SerializablePreprocessorBase.deserialize(b"CPKL:" + pickle.dumps(made)), mark, "makedirs")
+    for name in (b"base\nos.makedirs", b"base\ninspect", b"base\n_lazy", b"utils\nsimple_split_tokenizer.__globals__"):
+        refused(lambda n=name: SerializablePreprocessorBase.deserialize(b"CPKL:cskate.data.preprocessors." + n + b"\n."), mark)
+    for k in kept:  # data only, as a program that serves a model has it
+        load = SerializablePreprocessorBase if isinstance(k, bytes) else Preprocessor
+        again = load.deserialize(k)
+        assert again.transform_batch(pd.DataFrame({"x": [3.0]}))["x"].tolist() == [1.0]
+    sd.DataContext.get_current().trust_pickled_columns = True
+    runs(lambda: Preprocessor.deserialize(text), mark)
+
+
+def test_plans(mark, monkeypatch):
+    data = sd.range(3).map(lambda r: r).serialize_lineage()
+    assert sd.Dataset.deserialize_lineage(data).count() == 3
+    refused(lambda: sd.Dataset.deserialize_lineage(evil(mark)), mark, "deserialize_lineage")
+    refused(lambda: sd.Dataset.deserialize_lineage(evil(mark) + data[-32:]), mark)
+    monkeypatch.setattr(_job, "_own", os.urandom(32))
+    refused(lambda: sd.Dataset.deserialize_lineage(data), mark)
+    sd.DataContext.get_current().trust_pickled_columns = True
+    runs(lambda: sd.Dataset.deserialize_lineage(evil(mark)), mark)
+    assert sd.Dataset.deserialize_lineage(data).count() == 3
