@@ -45,7 +45,7 @@ FLOORS = {  # of Python, the highest first: a module imports from its own floor 
     "values": "skate.data.values* skate.data.on_error skate.data.majority skate.data.checks skate.data.extensions*",
     "files": "skate.data.files*",
     "settings": "skate.data.context skate.data.checkpoint* skate.data.files.local",
-    "tensors": "skate.data.tensor_types skate.data.values.cells skate.data.values.flat skate.data.settings",
+    "tensors": "skate.data.tensor_types skate.data.values.cells skate.data.values.flat skate.data.values.missing skate.data.settings",
     "tools": """skate.util.actor_* skate.util.check_serialize skate.util.dask* skate.util.helpers skate.util.iter skate.util.joblib* skate.util.multiprocessing* skate.util.naming
         skate.util.queue skate.util.state* skate.experimental* skate._private.internal_api skate._private.services skate._private.state""",
     "core": "skate skate.*",

@@ -111,7 +111,7 @@ class BlockAccessor:
 
         if self._arrow is None:
             b = self._block
-            self._arrow = b if isinstance(b, pa.Table) else pa.Table.from_batches(_lazy.batch.from_batch(b, "block"))
+            self._arrow = b if isinstance(b, pa.Table) else pa.Table.from_batches(_lazy.batch.from_batch(b, "block", marks=True))
         return self._arrow
 
     def to_pandas(self) -> Any:

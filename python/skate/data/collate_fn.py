@@ -91,20 +91,43 @@ def tensor(torch: Any, name: str, v: Any, dtype: Any, device: Any, pin: bool) ->
     """A torch tensor of a column, in memory of its own where the column's is read-only: torch has no read-only tensors."""
     v = numbers(name, v)
     t = torch.from_numpy(v if v.flags.writeable and v.flags.c_contiguous else v.copy())
+    check_missing(name, t, dtype)
     if pin:
         t = t.pin_memory()
     return t.to(device=device, dtype=dtype, non_blocking=pin)
+
+
+_FILL = "leave those rows out (ds.filter(expr=col({name!r}).is_not_null())) or fill them (preprocessors.SimpleImputer) first"
+
+
+def check_missing(name: str, t: Any, dtype: Any) -> None:
+    """TypeError where a tensor with NaN is to become one of integers or bools, which would be any number."""
+    if dtype is not None and t.is_floating_point() and not (dtype.is_floating_point or dtype.is_complex) and t.isnan().any():
+        raise no_room(name, dtype)
+
+
+def no_room(name: str, dtype: Any) -> TypeError:
+    """The error of a column that lacks values, for a dtype of integers or bools."""
+    return TypeError(
+        f"column {name!r} has missing values (NaN), which {dtype} cannot hold; {_FILL.format(name=name)}, or ask for a dtype of floats"
+    )
 
 
 def numbers(name: str, v: Any) -> Any:
     """A column's array as one that torch can take; TypeError when there is none."""
     import numpy as np
 
-    if isinstance(v, np.ma.MaskedArray):
-        raise TypeError(f"column {name!r} has nulls, which torch tensors cannot hold; fill or drop them first")
-    if v.dtype == object and all(x is None for x in v):
-        v = np.full(len(v), np.nan)
     if v.dtype == object:
+        null = [x is None for x in v]
+        if all(null):
+            return np.full(len(v), np.nan)
+        if any(null):
+            first = v[null.index(False)]
+            raise TypeError(
+                f"column {name!r} has nulls beside "
+                + ("integers that float64 cannot hold exactly" if isinstance(first, int) else f"{type(first).__name__} values")
+                + f", which torch tensors cannot hold; {_FILL.format(name=name)}, or pass collate_fn"
+            )
         try:
             v = np.stack([np.asarray(x) for x in v])
         except ValueError as e:

@@ -48,7 +48,7 @@ class Conversions:
     _facts: Facts
 
     def _each(self, make: Any, keep: Any, back: Any) -> list[Any]:
-        """keep(make(batch)) for each block, in one schema: what was made before a block that widens it is made again, of back(what was kept), a Table."""
+        """keep(make(batch)) for each block, in one schema: what was made before a block that widens it is made again, of back(what was kept, the schema that it had), a Table."""
         out, had = [], []
         for rb in execute.in_one_schema(self):
             out.append(keep(make(rb)))
@@ -59,17 +59,19 @@ class Conversions:
         last = had[-1][0] if any(rows for _, rows in had) else max((schema for schema, _ in had), key=len)
         for i, (schema, rows) in enumerate(had):
             if not schema.equals(last):
-                table = concat_as(back(out[i]), last) if rows else last.empty_table()  # nobody asked a function for the type of no rows
+                table = (
+                    concat_as(back(out[i], schema), last) if rows else last.empty_table()
+                )  # nobody asked a function for the type of no rows
                 out[i] = keep(make(merge(_lazy.to_arrow.from_table(table))))
         return out
 
     def _refs(self, make: Any, columns: Any = None) -> list[Any]:
-        """References to make(batch). columns: a function from what was made to a dict of columns; None: it is a Table, a DataFrame or such a dict."""
+        """References to make(batch). columns: a function from what was made to a dict of arrays; None: it is a Table, a DataFrame or such a dict."""
         import pyarrow as pa
 
-        def back(ref: Any) -> Any:
+        def back(ref: Any, schema: Any) -> Any:
             v = skate.get(ref) if columns is None else columns(skate.get(ref))
-            return v if isinstance(v, pa.Table) else pa.Table.from_batches(_lazy.batch.from_batch(v, "a block"))
+            return v if isinstance(v, pa.Table) else pa.Table.from_batches(_lazy.batch.again(v, schema))
 
         return self._each(make, skate.put, back)
 
@@ -197,7 +199,7 @@ class Conversions:
 
         dd = library("dask.dataframe", "to_dask", "dask")
         delayed = importlib.import_module("dask").delayed
-        frames = self._each(_lazy.frames.to_pandas, lambda df: df, lambda df: pa.Table.from_batches(_lazy.batch.from_batch(df, "a block")))
+        frames = self._each(_lazy.frames.to_pandas, lambda df: df, lambda df, schema: pa.Table.from_batches(_lazy.batch.again(df, schema)))
         return dd.from_delayed(
             [delayed(lambda f=f: f)() for f in frames], meta=frames[0].iloc[:0] if meta is None else meta, verify_meta=verify_meta
         )

@@ -519,7 +519,19 @@ class DataIterator:
         tf = _tensorflow("iter_tf_batches")
 
         def convert(b: dict[str, Any]) -> dict[str, Any]:
-            return {k: tf.convert_to_tensor(v, dtype=dtypes.get(k) if isinstance(dtypes, dict) else dtypes) for k, v in b.items()}
+            out = {}
+            for k, v in b.items():
+                dtype = dtypes.get(k) if isinstance(dtypes, dict) else dtypes
+                if (
+                    dtype is not None
+                    and v.dtype.kind == "f"
+                    and (v != v).any()
+                    and not (of := tf.as_dtype(dtype)).is_floating
+                    and not of.is_complex
+                ):
+                    raise _lazy.collate_fn.no_room(k, dtype)
+                out[k] = tf.convert_to_tensor(v, dtype=dtype)
+            return out
 
         return self.iter_batches(
             batch_size=batch_size,
@@ -715,8 +727,11 @@ def cut_batches(blocks: Iterator[Any], size: int | None, fmt: str | None, drop_l
             held, n = [], 0
         full = (rows - at) // size
         if full:
-            cols = _lazy.numpy_batch.to_numpy(rb)
-            if len(cols) == 1:
+            cols, varied = _lazy.numpy_batch.to_cut(rb)
+            if varied:
+                for i in range(at, at + full * size, size):
+                    yield size, {k: varied[k](i, size) if v is None else v[i : i + size] for k, v in cols.items()}
+            elif len(cols) == 1:
                 ((k, v),) = cols.items()
                 for i in range(at, at + full * size, size):
                     yield size, {k: v[i : i + size]}

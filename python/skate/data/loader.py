@@ -286,7 +286,7 @@ def _collated(name: str, values: Any, of: Any) -> Any:
     import pyarrow as pa
     from torch.utils.data import default_collate
 
-    rows = values.tolist() if hasattr(values, "mask") else list(values)
+    rows = list(values)
     if pa.types.is_list(of) or pa.types.is_large_list(of) or pa.types.is_fixed_size_list(of):
         rows = [v.tolist() if hasattr(v, "tolist") else v for v in rows]
     try:

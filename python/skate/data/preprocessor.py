@@ -320,7 +320,7 @@ def as_table(data: Any, who: str) -> Any:
         data = {"data": data}
     if not isinstance(data, Mapping | pa.RecordBatch) and not is_frame(data) and not hasattr(data, "__arrow_c_stream__"):
         raise ValueError(f"{who} takes a DataFrame, a pyarrow Table, a dict of arrays or an array, not {type(data).__name__}")
-    batches = _lazy.batch.from_batch(data, who)
+    batches = _lazy.batch.from_batch(data, who, marks=True)
     return pa.Table.from_batches(batches) if batches else pa.table({})
 
 

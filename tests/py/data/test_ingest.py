@@ -270,7 +270,8 @@ def test_tensors_of_all_kinds_of_columns(shuffle):
 def test_what_has_no_tensor_says_which_column(options):
     for values, why in (
         ([[1], [1, 2], [1]], "arrays of different shapes.*pass collate_fn"),
-        ([1, None, 2], "has nulls"),
+        ([2**60, None, 2], "has nulls beside integers.*is_not_null"),
+        ([[1], None, [1]], "has nulls beside ndarray"),
         (["a", "b", "c"], "holds str"),
     ):
         with pytest.raises(TypeError, match=f"column 'c'.*{why}"):

@@ -384,7 +384,7 @@ def rows_of(b, fmt):
         return b.to_pylist()
     if fmt == "pandas":
         return [{c: None if v is None or str(v) in ("<NA>",) else v for c, v in r.items()} for r in b.astype(object).to_dict("records")]
-    out = {c: [None if x is np.ma.masked else x.item() if isinstance(x, np.generic) else x for x in v] for c, v in b.items()}
+    out = {c: [x.item() if isinstance(x, np.generic) else x for x in v] for c, v in b.items()}
     return [dict(zip(out, r)) for r in zip(*out.values())]
 
 
@@ -401,6 +401,13 @@ def test_batches(p, size, fmt, drop_last):
         assert len(got) == len(want)
         for a, b in zip(got, want):
             assert all(same_value(a[c], v) or (v is None and a[c] != a[c]) for c, v in b.items()), (a, b)
+    elif fmt != "pyarrow":  # numbers are floats with NaN in a batch where some are missing
+        assert len(got) == len(want)
+        for a, b in zip(got, want):
+            assert list(a) == list(b)
+            for c, v in b.items():
+                missing = v is None and (a[c] is None or a[c] != a[c])
+                assert missing or same_value(a[c], v) or type(a[c]) is float and type(v) in (int, bool) and a[c] == v, (c, a[c], v)
     else:
         check(got, want)
 

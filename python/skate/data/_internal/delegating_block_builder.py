@@ -45,7 +45,7 @@ class DelegatingBlockBuilder:
             batch: {column: array or list}, a pyarrow Table or a DataFrame.
         """
         self._flush()
-        self._batches += _lazy.batch.from_batch(batch, WHAT)
+        self._batches += _lazy.batch.from_batch(batch, WHAT, marks=True)
 
     add_block = add_batch
 

@@ -10,6 +10,7 @@ from skate.data.op import Batches, Operator, Params
 np = _lazy.module("numpy")
 pa = _lazy.module("pyarrow")
 batch = _lazy.module("skate.data.values.batch")
+numpy_batch = _lazy.module("skate.data.values.numpy_batch")
 to_arrow = _lazy.module("skate.data.values.to_arrow")
 frames = _lazy.module("skate.data.values.frames")
 rows = _lazy.module("skate.data.worker.rows")
@@ -22,7 +23,9 @@ class AddColumn(Operator):
         fn, label, fmt, col = params["fn"], params["label"], params["batch_format"], params["col"]
 
         def work(rb: Any) -> list[Any]:
-            arr = _column(fn(batch.to_batch(rb, fmt), *params["fn_args"], **params["fn_kwargs"]), col, fmt, rb.num_rows)
+            given = numpy_batch.NumpyBatch(rb) if fmt in ("default", "numpy") else None
+            got = batch.to_batch(rb, fmt) if given is None else given
+            arr = _column(fn(got, *params["fn_args"], **params["fn_kwargs"]), col, fmt, rb.num_rows, given)
             if len(arr) != rb.num_rows:
                 raise ValueError(f"{label} returned {len(arr)} values for {rb.num_rows} rows; return one value per row")
             i = rb.schema.get_field_index(col)
@@ -38,8 +41,8 @@ class AddColumn(Operator):
         return rows.by_batch(params, (rb for rb in batches if rb.num_rows), task, work)
 
 
-def _column(v: Any, name: str, fmt: str, n: int) -> Any:
-    """What the function returned for a batch of n rows, as a column; TypeError when it is not what its format asks for."""
+def _column(v: Any, name: str, fmt: str, n: int, given: Any) -> Any:
+    """What the function returned for a batch of n rows (`given`, if that was NumPy's), as a column; TypeError when it is not what its format asks for."""
     if fmt != "pandas":
         kind, said = ((pa.Array, pa.ChunkedArray), "pyarrow Array") if fmt == "pyarrow" else (np.ndarray, "numpy.ndarray")
         if not isinstance(v, kind):
@@ -55,7 +58,7 @@ def _column(v: Any, name: str, fmt: str, n: int) -> Any:
         return to_arrow.from_objects([v] * n, None)
     elif not hasattr(v, "dtype"):
         v = list(v)
-    return batch.as_column(v, name, None, None)
+    return batch.as_column(v, name, None, given)
 
 
 operator = AddColumn()

@@ -75,13 +75,19 @@ class Concatenator(Builtin):
                 raise MissingColumn(text)
             logging.getLogger("ray.data").warning("%s", text)
         cols = [column(table, name, self) for name in there]
-        return with_columns(table.drop_columns(list(dict.fromkeys(there))), {self.output_column_name: self._together(cols)})
+        return with_columns(table.drop_columns(list(dict.fromkeys(there))), {self.output_column_name: self._together(there, cols)})
 
-    def _together(self, cols: list[Any]) -> Any:
+    def _together(self, names: list[str], cols: list[Any]) -> Any:
         parts = [_matrix(c, self.flatten) for c in cols]
+        whole = self.dtype is not None and np.dtype(self.dtype).kind in "iub"
+        for name, col, p in zip(names, cols, parts, strict=True):
+            if whole and (col.null_count or p is not None and p.dtype.kind == "f" and np.isnan(p).any()):
+                raise ValueError(
+                    f"Concatenator: column {name!r} has missing values, which {np.dtype(self.dtype)} cannot hold; fill them first (SimpleImputer)"
+                )
         if all(p is not None for p in parts):
             return vectors(np.concatenate(parts, axis=1, dtype=self.dtype, casting="unsafe"))
-        values = [np.asarray(c.to_numpy(zero_copy_only=False)) if is_number(c.type) else _objects(c) for c in cols]
+        values = [_objects(c) for c in cols]
         rows = zip(*values, strict=True)
         if self.flatten:  # of several lengths
             return _lazy.to_arrow.from_objects(
@@ -98,7 +104,7 @@ def _matrix(col: Any, flatten: bool) -> Any:
     if pa.types.is_null(t) or pa.types.is_decimal(t):
         col = col.cast(pa.float64())
     if is_number(t):
-        return col.to_numpy(zero_copy_only=False)[:, None]
+        return _objects(col)[:, None]
     if not flatten:
         return None
     if is_fixed(t) and not col.null_count:

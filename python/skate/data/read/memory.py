@@ -150,7 +150,11 @@ def from_numpy(ndarrays: np.ndarray[Any, Any] | list[np.ndarray[Any, Any]], *, c
     arrays = ndarrays if isinstance(ndarrays, (list, tuple)) else [ndarrays]
     return InMemory(
         _split(
-            [rb for a in arrays for rb in _lazy.to_arrow.record_batches([column], [_lazy.to_arrow.array_from_numpy(np.asarray(a), None)])],
+            [
+                rb
+                for a in arrays
+                for rb in _lazy.to_arrow.record_batches([column], [_lazy.to_arrow.array_from_numpy(np.asanyarray(a), None)])
+            ],
             None,
         ),
         "FromNumpy",

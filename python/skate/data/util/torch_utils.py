@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from skate import _skate
-from skate.data.collate_fn import numbers, tensor
-from skate.data.values import private
+from skate.data.collate_fn import check_missing, numbers, tensor
+from skate.data.values import missing, private
 from skate.data.values.gathered import Gather, Planned
-from skate.data.values.numpy_batch import to_numpy
+from skate.data.values.numpy_batch import to_cut, to_numpy
 from skate.data.values.unify import columns_are
 
 SMALL = 1 << 16  # bytes of a column of a block that are copied rather than mapped once more
@@ -49,7 +49,9 @@ def _joined(df: Any, columns: Any, dtype: Any, unsqueeze: bool) -> Any:
         if name not in df.columns:
             raise ValueError(f"there is no column {name!r} to make a tensor of; {columns_are(name, df.columns)}")
         try:
-            t = _tensor(df[name].to_numpy(), dtype)
+            t = _tensor(_values(df[name]), None)
+            check_missing(name, t, dtype)
+            t = t if dtype is None else t.to(dtype)
         except Exception as e:
             more = "" if columns else "; feature_columns says which columns to take"
             raise ValueError(f"column {name} cannot become a tensor of {dtype or 'its own type'}: {e}{more}") from e
@@ -67,11 +69,21 @@ def _joined(df: Any, columns: Any, dtype: Any, unsqueeze: bool) -> Any:
         ) from None
 
 
+def _values(s: Any) -> Any:
+    """The array of a Series: numbers that pandas has under a mask as NumPy batches have them (values/batch.py)."""
+    a = s.array
+    if not hasattr(a, "_mask"):
+        return s.to_numpy()
+    return missing.shown(a._data, a._mask) if a._mask.any() else a._data
+
+
 def _tensor(values: Any, dtype: Any) -> Any:
     import numpy as np
     import torch
 
     if values.dtype == object:
+        if any(v is None for v in values):
+            raise TypeError("there are nulls beside values that floats cannot hold; leave those rows out, or fill them first")
         tensors = [_tensor(np.asarray(v), dtype) for v in values]
         same = len({t.shape for t in tensors}) == 1
         return torch.stack(tensors) if same else torch.nested.nested_tensor(tensors)
@@ -207,10 +219,16 @@ class Tensors:
         """The columns of a block: tensors over private pages of it where there are some, so that no byte is copied until one is written; arrays where only a batch can be a tensor."""
         return {k: self._mapped(k, v) for k, v in to_numpy(rb).items()}
 
+    def _cut(self, rb: Any) -> Any:
+        """A function from the first row of a batch and their number to the columns of these rows of a block, as of_block() has them."""
+        cols, varied = to_cut(rb)
+        whole = {k: v if v is None else self._mapped(k, v) for k, v in cols.items()}
+        return lambda at, n: {k: varied[k](at, n) if v is None else v[at : at + n] for k, v in whole.items()}
+
     def _mapped(self, name: str, v: Any) -> Any:
         import numpy as np
 
-        if v.dtype == object or isinstance(v, np.ma.MaskedArray):
+        if v.dtype == object:
             return v
         v = numbers(name, v)
         if not (v.flags.writeable and v.flags.c_contiguous):
@@ -237,6 +255,7 @@ class Tensors:
                     continue
                 v = tensor(self.torch, k, v, None, None, self.pin)
             if dtype is not None or self.device is not None:
+                check_missing(k, v, dtype)
                 v = v.to(device=self.device, dtype=dtype)
             out[k] = v.pin_memory() if self.pin and not v.is_pinned() else v
         return out
@@ -262,9 +281,9 @@ class Tensors:
             step = n if size is None else size
             full = (n - at) // step * step if n else 0
             if full:
-                columns, schema = self.of_block(rb), rb.schema
+                part, schema = self._cut(rb), rb.schema
                 for i in range(at, at + full, step):
-                    yield step, self.finish({k: v[i : i + step] for k, v in columns.items()}, schema)
+                    yield step, self.finish(part(i, step), schema)
             if at + full < n:
                 over.add(rb.slice(at + full))
                 held = n - at - full
@@ -296,10 +315,13 @@ class ToDevice:
     def send(self, batch: Any) -> Any:
         """(batch there, when it has arrived, what it is copied from)"""
         with self.torch.cuda.stream(self.stream):
+            of = dict.fromkeys(batch, self.dtypes) if self.dtypes is not None and not isinstance(self.dtypes, dict) else self.dtypes
+            for k, dtype in (of or {}).items():
+                if k in batch:
+                    check_missing(k, batch[k], dtype)
             there = move_tensors_to_device(batch, self.device)
-            if self.dtypes is not None:
-                of = self.dtypes
-                there = {k: v.to(dtype=of.get(k) if isinstance(of, dict) else of) for k, v in there.items()}
+            if of is not None:
+                there = {k: v.to(dtype=of.get(k)) for k, v in there.items()}
             event = self.torch.cuda.Event()
             event.record(self.stream)
         return there, event, batch
@@ -315,9 +337,7 @@ class ToDevice:
 
 
 def _no_tensor(v: Any) -> bool:
-    import numpy as np
-
-    return v.dtype == object or v.dtype.kind in "Mm" or isinstance(v, np.ma.MaskedArray)
+    return v.dtype == object or v.dtype.kind in "Mm"
 
 
 def _tensors_of(v: Any) -> Iterator[Any]:

@@ -1,18 +1,33 @@
 """Batches between Arrow and what user functions see: dicts of numpy arrays, pandas DataFrames, pyarrow Tables, rows as dicts.
 
 Invariant: a function that gives back what it got changes nothing: same types, same values, same nulls, bit by bit; where a format cannot
-hold a value the conversion raises and names the column. What each type looks like:
+hold a value the conversion raises and names the column. A missing number is never another number. What each type looks like:
 
     Arrow                                   numpy                                    pandas
     int, float without nulls                ndarray, a read-only view (no copy)      the numpy dtype
-    int, float, bool with nulls             numpy.ma.MaskedArray                     Int64, Float64, boolean (masked)
+    float with nulls                        ndarray of its dtype, NaN for null       Float64 (masked)
+    int with nulls                          float64, NaN for null; an object array   Int64, ... (masked)
+                                            with None, if one is beyond 2**53
     bool                                    ndarray                                  bool
-    date, timestamp, duration               datetime64 / timedelta64 of its unit     object / datetime64[unit, tz] / timedelta64
+    bool with nulls                         float64: 1, 0, NaN for null              boolean (masked)
+    date, timestamp, duration               datetime64 / timedelta64 of its unit,    object / datetime64[unit, tz] / timedelta64
+                                            NaT for null
     fixed-shape tensor, fixed-size list     ndarray (n, *shape), a view              object of ndarrays
+      with null inside                      the same, as numbers with nulls          the same (lists of lists)
+      null itself: of floats                ndarray (n, *shape), NaN there           None in place of the array
+                   of ints, bools           object array of ndarrays, None for null  the same
     string, binary, decimal, time           object array, None for null              str / object
     list                                    object array of ndarrays (of objects, where numbers do not do)   of lists, for those
+      with null inside                      of ndarrays as numbers with nulls        of lists with None
     struct, map, union, ...                 object array of dicts, lists             the same
     Python objects                          object array of them                     the same
+
+This holds for every way to a batch: functions, iter_batches, take_batch, to_numpy_refs, collate functions, and tensors, which are made of these arrays. Rows have None.
+The dtype of a column follows from what is missing in the batch (and in nothing else), as in Ray and pandas; results of all batches are brought to one type.
+
+The way back of missing numbers (missing.py). The array itself, also under another name, is the column that it was. Of another one that holds some of them (copied, filtered,
+calculated), a NaN that was handed out for a null is null, and any other NaN stays NaN. A column of ints or bools comes back as such if all its values are (then every NaN is null:
+they know no other), and as floats else. A masked array that a function makes is welcome: what is masked is null.
 
 Back to Arrow a new column gets its natural type. A returned column with the name of an input column *keeps its Arrow type when the values
 can be cast back exactly* (numpy: and its dtype is the one that was handed out): a zone of a timestamp, a dictionary, a large string, an
@@ -32,7 +47,6 @@ import numpy as np
 import pyarrow as pa
 
 from skate.data.values.encoded_text import plain
-from skate.data.values.flat import valid_bits
 from skate.data.values.frames import from_pandas, to_pandas
 from skate.data.values.numpy_batch import LATER, NumpyBatch, to_numpy
 from skate.data.values.to_arrow import array_from_numpy, column_before, from_objects, from_table, one_array, record_batches
@@ -52,10 +66,12 @@ def to_batch(rb: pa.RecordBatch, fmt: str | None) -> Any:
     raise ValueError(f"batch_format must be one of {', '.join(map(repr, FORMATS))} or None, not {fmt!r}")
 
 
-def from_batch(out: Any, what: str, rb: pa.RecordBatch | None = None, given: NumpyBatch | None = None) -> list[pa.RecordBatch]:
-    """What a user function returned, as record batches. rb: its input; given: the batch it got, if that was numpy."""
+def from_batch(
+    out: Any, what: str, rb: pa.RecordBatch | None = None, given: NumpyBatch | None = None, marks: bool = False
+) -> list[pa.RecordBatch]:
+    """What a user function returned, as record batches. rb: its input; given: the batch it got, if that was numpy; marks: as of as_column()."""
     if isinstance(out, Mapping):
-        return [given.rb] if given is not None and out is given and given.untouched() else _from_dict(out, what, rb, given)
+        return [given.rb] if given is not None and out is given and given.untouched() else _from_dict(out, what, rb, given, marks)
     if isinstance(out, (pa.Table, pa.RecordBatch)):
         check_names(out.schema.names, what)
         return from_table(out) if isinstance(out, pa.Table) else [out]
@@ -113,7 +129,7 @@ def named(v: Any) -> str:
     return "None" if v is None else f"a value of type {type(v).__name__}"
 
 
-def _from_dict(out: Mapping[str, Any], what: str, rb: pa.RecordBatch | None, given: NumpyBatch | None) -> list[pa.RecordBatch]:
+def _from_dict(out: Mapping[str, Any], what: str, rb: pa.RecordBatch | None, given: NumpyBatch | None, marks: bool) -> list[pa.RecordBatch]:
     if not out:
         return []
     cols: list[pa.Array] = []
@@ -122,7 +138,7 @@ def _from_dict(out: Mapping[str, Any], what: str, rb: pa.RecordBatch | None, giv
         if type(name) is not str:
             raise TypeError(f"{what} returned a dict with the key {name!r} of type {type(name).__name__}; column names are str")
         try:
-            col = as_column(v, name, rb, given)
+            col = as_column(v, name, rb, given, marks)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
             raise type(e)(f"{what} returned column {name!r} that cannot become an Arrow column: {e}").with_traceback(
                 e.__traceback__
@@ -137,8 +153,20 @@ def _from_dict(out: Mapping[str, Any], what: str, rb: pa.RecordBatch | None, giv
     return record_batches(list(out), cols)
 
 
-def as_column(v: Any, name: str, rb: pa.RecordBatch | None, given: NumpyBatch | None) -> Any:
-    """An Arrow array (chunked, where one cannot hold it) of one column of what a function returned."""
+def again(made: Any, schema: pa.Schema) -> list[pa.RecordBatch]:
+    """What to_batch() made of a batch with this schema, as record batches with its types, as far as they are exact."""
+    if not isinstance(made, Mapping):
+        return from_batch(made, "a block")
+    cols = [
+        array_from_numpy(v, f.type if v.ndim == 1 and v.dtype != object else None, marks=True)
+        for f, v in zip(schema, made.values(), strict=True)
+    ]
+    return record_batches(schema.names, cols)
+
+
+def as_column(v: Any, name: str, rb: pa.RecordBatch | None, given: NumpyBatch | None, marks: bool = False) -> Any:
+    """An Arrow array (chunked, where one cannot hold it) of one column of what a function returned. marks: there may be missing numbers in it, as arrays that were handed out have them; so
+    they are anyway, where `given` has some."""
     if v is LATER:
         return column_before(name, rb)
     if isinstance(v, np.ndarray):
@@ -147,12 +175,16 @@ def as_column(v: Any, name: str, rb: pa.RecordBatch | None, given: NumpyBatch | 
         if old is not None:
             if v is g and (not v.flags.writeable or given is not None and given.same(name, v)):
                 return old
-            if isinstance(v, np.ma.MaskedArray) and v is g and not v.data.flags.writeable and np.array_equal(v.mask, ~valid_bits(old)):
-                return old
             old = plain(old)
             if not isinstance(g, np.ndarray) or v.dtype != g.dtype or v.shape[1:] != g.shape[1:]:
                 old = None
-        return array_from_numpy(v, None if old is None else old.type, old)
+        if given is not None and given.missing:
+            marks = True
+            if not v.flags.writeable:  # a column under another name
+                was = next((n for n, a in given.missing.items() if a is v), None)
+                if was is not None:
+                    return column_before(was, given.rb)
+        return array_from_numpy(v, None if old is None else old.type, old, marks)
     if isinstance(v, (list, tuple)):
         return from_objects(list(v), None)
     if isinstance(v, pa.Array):
@@ -162,5 +194,5 @@ def as_column(v: Any, name: str, rb: pa.RecordBatch | None, given: NumpyBatch | 
     if hasattr(v, "__arrow_c_array__") or hasattr(v, "__arrow_c_stream__") or hasattr(v, "__arrow_array__"):
         return one_array(pa.array(v) if not hasattr(v, "__arrow_c_stream__") else pa.chunked_array(v))
     if hasattr(v, "__array__") and hasattr(v, "__len__"):  # torch tensors and others
-        return array_from_numpy(np.asarray(v), None, None)
+        return as_column(np.asarray(v), name, rb, given, marks)
     raise ValueError(f"{named(v)} is no column; use a numpy array or a list with one value per row")

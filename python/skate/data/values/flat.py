@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from skate import _skate
+from skate.data.values import missing
 
 _T = pa.types
 TYPES = {
@@ -37,19 +38,21 @@ INT64_MIN = np.iinfo(np.int64).min
 
 
 def to_numpy(name: str, col: pa.Array) -> np.ndarray | None:
-    """The values of a column: a read-only view of numbers and times, masked where some are null; objects for texts. None: it is of another kind."""
+    """The values of a column: a read-only view of numbers and times, a copy where numbers are missing (missing.py); objects for texts. None: it is of another kind."""
     tid = col.type.id
-    if tid in NUMBERS:
-        v = plain_view(col)
-        return v if col.null_count == 0 else np.ma.MaskedArray(v, mask=~valid_bits(col))
-    if tid == BOOL:
-        v = _bits(col.buffers()[1], col)
-        return v if col.null_count == 0 else np.ma.MaskedArray(v & valid_bits(col), mask=~valid_bits(col))
+    if tid in NUMBERS or tid == BOOL:
+        v = stored(col)
+        return v if col.null_count == 0 else missing.shown(v, ~valid_bits(col))
     if tid in TEMPORAL:
         return times_to_numpy(name, col)
     if tid in TEXT:
         return texts(name, col, np.empty(len(col), object))
     return None
+
+
+def stored(col: pa.Array) -> np.ndarray:
+    """What lies in a column of numbers or bools; under nulls that is anything."""
+    return _bits(col.buffers()[1], col) if col.type.id == BOOL else plain_view(col)
 
 
 def texts(name: str, col: pa.Array, out: Any) -> Any:
@@ -157,6 +160,20 @@ def of_numpy(v: np.ndarray) -> pa.Array:
     if v.dtype not in TYPES:
         raise TypeError(f"dtype {v.dtype} has no Arrow type; split it into columns of numbers")
     return plain_array(TYPES[v.dtype], np.ma.getdata(v), np.ma.getmaskarray(v) if isinstance(v, np.ma.MaskedArray) else None)
+
+
+def of_marked(v: np.ndarray, t: pa.DataType | None = None) -> pa.Array:
+    """A column of an array of floats that missing.shown() may have made: null where the mark is. t: the type of the column that it was made of. Of integers and bools, which know no NaN,
+    each NaN is null; they are kept where all of the others are such values, and small enough for float64 to hold each."""
+    if t is not None and (t.id == BOOL or _T.is_integer(t)):
+        null = np.isnan(v)
+        ints = missing.whole(v, null, np.dtype(bool) if t.id == BOOL else DTYPES[t.id])
+        if ints is not None:
+            if t.id == BOOL:
+                return pa.Array.from_buffers(t, len(v), [bitmap(~null), bitmap(ints)])
+            return plain_array(t, ints, null if null.any() else None)
+    null = missing.marked(v)
+    return plain_array(TYPES[v.dtype], v, null if null.any() else None)
 
 
 def bitmap(bits: np.ndarray) -> pa.Buffer:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from skate import _lazy
 from skate.data.context import DataContext
 from skate.data.tensor_types import is_fixed
-from skate.data.values.flat import BOOL, NUMBERS, plain_view, times_to_numpy, valid_bits
+from skate.data.values.flat import BOOL, NUMBERS, plain_view, stored, times_to_numpy, valid_bits
 from skate.data.values.from_arrow import column_to_numpy, objects_array, runs_decoded, tensor_to_numpy, to_objects
 from skate.data.values.selection import decoded
 from skate.data.values.to_arrow import (
@@ -53,9 +53,10 @@ def _values(pd: Any, name: str, col: pa.Array, index: Any) -> Any:
     if tid in NUMBERS or tid == BOOL:
         if col.null_count == 0:
             return column_to_numpy(name, col)
-        m: Any = column_to_numpy(name, col.cast(pa.float32()) if _T.is_float16(t) else col)
+        if _T.is_float16(t):
+            col = col.cast(pa.float32())
         kind = pd.arrays.BooleanArray if tid == BOOL else pd.arrays.FloatingArray if _T.is_floating(t) else pd.arrays.IntegerArray
-        return kind(np.array(m.data), np.array(m.mask))
+        return kind(np.array(stored(col)), ~valid_bits(col))
     if _T.is_timestamp(t) or _T.is_duration(t):
         times = times_to_numpy(name, col)
         return times if _T.is_duration(t) or t.tz is None else pd.Series(times, index).dt.tz_localize("UTC").dt.tz_convert(_zone(t.tz))

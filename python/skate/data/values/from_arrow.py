@@ -14,6 +14,7 @@ from skate.data.values import flat
 from skate.data.values.encoded_text import EncodedText
 from skate.data.values.flat import DICTIONARY, FIXED_LIST, LISTS, NUMBERS, TEXT, list_values, plain_view, texts
 from skate.data.values.marks import python_values
+from skate.data.values.missing import ROW_MARKS
 from skate.data.values.selection import decoded
 from skate.data.values.types import PythonObjectType, can_rebuild, is_ragged, objects_of
 
@@ -28,12 +29,19 @@ def column_to_numpy(name: str, col: pa.Array) -> np.ndarray:
         return v
     if isinstance(t, EncodedText):
         return column_to_numpy(name, col.storage)
-    if is_fixed(t) and col.null_count == 0:
-        return tensor_to_numpy(col)
-    if tid == FIXED_LIST and t.value_type.id in NUMBERS and col.null_count == 0 and t.list_size > 0:
-        values = list_values(col)
-        if values.null_count == 0:
-            return plain_view(values).reshape(len(col), t.list_size)
+    if is_fixed(t):
+        if col.null_count == 0:
+            return tensor_to_numpy(col)
+        if _T.is_floating(t.value_type) and 0 not in t.shape:
+            return _missing_rows(name, col)
+    if tid == FIXED_LIST and t.value_type.id in NUMBERS and t.list_size > 0:
+        if col.null_count == 0:
+            inner = list_values(col)
+            v = plain_view(inner) if inner.null_count == 0 else flat.to_numpy(name, inner)
+            if v is not None and v.dtype != object:
+                return v.reshape(len(col), t.list_size)
+        elif _T.is_floating(t.value_type):
+            return _missing_rows(name, col)
     if tid == DICTIONARY:
         if t.value_type.id in TEXT and col.null_count == 0 and len(col.dictionary):
             return column_to_numpy(name, col.dictionary).take(plain_view(col.indices))
@@ -41,12 +49,66 @@ def column_to_numpy(name: str, col: pa.Array) -> np.ndarray:
     if _T.is_run_end_encoded(t):
         return column_to_numpy(name, runs_decoded(col))
     out = np.empty(len(col), object)
-    values = to_objects(name, col)
+    values = None
+    if (tid in LISTS or tid == FIXED_LIST) and t.value_type.id in NUMBERS:
+        inner = flat.to_numpy(name, _values(col))
+        if inner is not None and inner.dtype != object:
+            values = _cut(col, inner)
+    if values is None:
+        values = to_objects(name, col)
     if tid in LISTS or tid == FIXED_LIST:
         values = [objects_array(v) if type(v) is list else v for v in values]
     out[:] = values
     if not can_rebuild(t):
         out.setflags(write=False)  # comes back only as itself
+    return out
+
+
+def lacks_numbers(col: pa.Array) -> bool:
+    """Whether some numbers or bools of a column are missing, also in lists, arrays, dictionaries and runs: the dtype of its array follows from that."""
+    t = col.type
+    if t.id in NUMBERS or t.id == flat.BOOL:
+        return col.null_count > 0
+    if t.id in LISTS or t.id == FIXED_LIST:
+        return t.value_type.id in NUMBERS and (col.null_count > 0 or list_values(col).null_count > 0)
+    if is_fixed(t):
+        return col.null_count > 0 or list_values(col.storage).null_count > 0
+    if t.id == DICTIONARY:
+        return t.value_type.id not in TEXT and (col.null_count > 0 or col.dictionary.null_count > 0)
+    return bool(_T.is_run_end_encoded(t) and t.value_type.id not in TEXT)
+
+
+def _missing_rows(name: str, col: pa.Array) -> np.ndarray:
+    """Arrays of one shape, of floats, as one array with NaN where one is null."""
+    there = column_to_numpy(name, col.drop_null())
+    out = np.full((len(col), *there.shape[1:]), ROW_MARKS[there.dtype])
+    out[flat.valid_bits(col)] = there
+    out.setflags(write=False)
+    return out
+
+
+def _values(col: pa.Array) -> pa.Array:
+    """What is in lists, without what lies under null."""
+    return list_values(col) if col.null_count == 0 else col.flatten()
+
+
+def _cut(col: pa.Array, values: np.ndarray) -> list[Any]:
+    """The rows of a column of lists, None where null, of the array of its _values()."""
+    n, t = len(col), col.type
+    valid = [True] * n if col.null_count == 0 else flat.valid_bits(col).tolist()
+    if t.id == FIXED_LIST:
+        lens = [t.list_size if v else 0 for v in valid]
+    else:
+        offs = col.offsets.to_pylist()
+        if col.null_count == 0:
+            base = offs[0] if offs else 0
+            return [values[a - base : b - base] for a, b in zip(offs, offs[1:], strict=False)]
+        lens = [b - a if v else 0 for a, b, v in zip(offs, offs[1:], valid, strict=False)]  # flatten() leaves out what lies under nulls
+    out: list[Any] = []
+    at = 0
+    for k, v in zip(lens, valid, strict=True):
+        out.append(values[at : at + k] if v else None)
+        at += k
     return out
 
 
@@ -72,9 +134,7 @@ def tensor_to_numpy(col: pa.Array) -> np.ndarray:
         return col.to_numpy()
     t = col.type
     values = list_values(col.storage)
-    if values.null_count:
-        raise ValueError("a tensor with nulls inside has no numpy form")
-    v = plain_view(values) if values.type.id in NUMBERS else column_to_numpy("", values)
+    v = plain_view(values) if values.null_count == 0 and values.type.id in NUMBERS else column_to_numpy("", values)
     shape = list(t.shape)
     if t.permutation is None:
         return v.reshape(len(col), *shape)
@@ -91,29 +151,10 @@ def to_objects(name: str, col: pa.Array) -> list[Any]:
     tid = t.id
     if tid in TEXT:
         return texts(name, col, [None] * len(col))
-    if tid in LISTS and t.value_type.id in NUMBERS or tid == FIXED_LIST and t.value_type.id in NUMBERS:
-        inner = list_values(col) if col.null_count == 0 else col.flatten()
+    if (tid in LISTS or tid == FIXED_LIST) and t.value_type.id in NUMBERS:
+        inner = _values(col)
         if inner.null_count == 0:
-            values = plain_view(inner)
-            if tid == FIXED_LIST:
-                k = t.list_size
-                ends = range(k, k * (len(col) - col.null_count) + 1, k) if k else [0] * (len(col) - col.null_count)
-                if col.null_count == 0:
-                    return [values[e - k : e] for e in ends]
-            else:
-                offs = col.offsets.to_pylist()
-                base = offs[0] if offs else 0
-                if col.null_count == 0:
-                    return [values[a - base : b - base] for a, b in zip(offs, offs[1:], strict=False)]
-                valid = col.is_valid().to_pylist()
-                lens = [
-                    b - a if v else 0 for a, b, v in zip(offs, offs[1:], valid, strict=False)
-                ]  # flatten() leaves out what lies under nulls
-                out, at = [], 0
-                for n, v in zip(lens, valid, strict=True):
-                    out.append(values[at : at + n] if v else None)
-                    at += n
-                return out
+            return _cut(col, plain_view(inner))
     if is_fixed(t):
         if col.null_count == 0:
             return list(tensor_to_numpy(col))
@@ -122,9 +163,8 @@ def to_objects(name: str, col: pa.Array) -> list[Any]:
     if isinstance(t, PythonObjectType):
         return objects_of(col, name)
     if is_ragged(t):
-        data, shapes = to_objects(name, col.storage.field("data")), col.storage.field("shape").to_pylist()
-        if _T.is_boolean(col.storage.field("data").type.value_type):  # lists, since bits are no view
-            data = [None if d is None else np.array(d, bool) for d in data]
+        lists, shapes = col.storage.field("data"), col.storage.field("shape").to_pylist()
+        data = _cut(lists, column_to_numpy(name, _values(lists)))
         return [d.reshape(s) if v else None for d, s, v in zip(data, shapes, col.is_valid().to_pylist(), strict=True)]
     if isinstance(t, pa.BaseExtensionType) and not isinstance(t, (pa.UuidType, pa.JsonType, pa.Bool8Type)):
         return to_objects(name, col.storage)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,8 +11,8 @@ import pyarrow as pa
 
 from skate import _skate
 from skate.data.values.encoded_text import EncodedText
-from skate.data.values.flat import DICTIONARY, TEXT, plain_view
-from skate.data.values.from_arrow import column_to_numpy
+from skate.data.values.flat import DICTIONARY, NUMBERS, TEXT, plain_view
+from skate.data.values.from_arrow import column_to_numpy, lacks_numbers
 
 LATER: Any = object()  # stands for an array that nobody has asked for
 _IMMUTABLE = {*TEXT, pa.string_view().id, pa.binary_view().id, pa.binary(1).id}  # an array with the objects that were in it is unchanged
@@ -19,7 +21,7 @@ _IMMUTABLE = {*TEXT, pa.string_view().id, pa.binary_view().id, pa.binary(1).id} 
 class NumpyBatch(dict):
     """What a numpy UDF gets: a dict of arrays, each made at its first use. So a column that is only passed on costs nothing, both ways."""
 
-    __slots__ = ("rb", "given", "copies", "codes", "writable")
+    __slots__ = ("rb", "given", "copies", "codes", "missing", "writable")
 
     def __init__(self, rb: pa.RecordBatch, writable: bool = False):
         super().__init__(dict.fromkeys(rb.schema.names, LATER))
@@ -28,6 +30,9 @@ class NumpyBatch(dict):
         self.copies: dict[str, np.ndarray] = {}  # of those whose objects are compared, which is cheaper than building the column again
         # Of encoded strings (different objects, their codes): they are compared without a copy.
         self.codes: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        self.missing: dict[
+            str, np.ndarray
+        ] = {}  # of those that were handed out, what is not of its column's type, as numbers are missing in it (missing.py)
 
     def __getitem__(self, name: str) -> np.ndarray:
         v = dict.__getitem__(self, name)
@@ -45,6 +50,8 @@ class NumpyBatch(dict):
                 elif self.writable:
                     v = v.copy()
             self.given[name] = v
+            if col.null_count and (v.dtype.kind == "f" or t.id in NUMBERS):
+                self.missing[name] = v
             dict.__setitem__(self, name, v)
         return v
 
@@ -114,6 +121,24 @@ class NumpyBatch(dict):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return self.__reduce__()
+
+
+def to_cut(rb: pa.RecordBatch) -> tuple[dict[str, Any], dict[str, Callable[[int, int], np.ndarray]]]:
+    """(arrays of which batches are slices, functions of a batch's first row and number of rows for columns that have None there). These lack numbers in some rows: their dtype in a batch
+    goes by what is missing in it, not by where blocks end."""
+    cols: dict[str, Any] = {}
+    varied: dict[str, Callable[[int, int], np.ndarray]] = {}
+    for name, col in zip(rb.schema.names, rb.columns, strict=True):
+        if lacks_numbers(col):
+            cols[name] = None
+            varied[name] = functools.partial(_part, name, col)
+        else:
+            cols[name] = column_to_numpy(name, col)
+    return cols, varied
+
+
+def _part(name: str, col: pa.Array, at: int, n: int) -> np.ndarray:
+    return column_to_numpy(name, col.slice(at, n))
 
 
 def to_numpy(rb: pa.RecordBatch) -> dict[str, np.ndarray]:

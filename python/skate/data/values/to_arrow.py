@@ -16,10 +16,12 @@ import pyarrow as pa
 
 from skate.data import tensor_types as _tt
 from skate.data.tensor_types import is_fixed
+from skate.data.values import missing
 from skate.data.values.cast import compatible, exact_cast, same_floats
 from skate.data.values.encoded_text import plain
-from skate.data.values.flat import FIXED_LIST, LISTS, TYPES, bitmap, of_numpy, plain_array, valid_bits
+from skate.data.values.flat import FIXED_LIST, LISTS, TYPES, bitmap, list_values, of_marked, of_numpy, plain_array, valid_bits
 from skate.data.values.from_arrow import to_objects
+from skate.data.values.missing import MARKS
 from skate.data.values.types import (
     PythonObjectType,
     can_rebuild,
@@ -90,17 +92,17 @@ def exact(arr: Any, to: pa.DataType) -> Any:
     return None if any(c is None for c in kept) else pa.chunked_array(kept, to)
 
 
-def array_from_numpy(v: np.ndarray, hint: pa.DataType | None, old: pa.Array | None = None) -> pa.Array:
-    """An Arrow array of v; `hint`: the type to keep if that is exact; `old`: the column v was made from."""
+def array_from_numpy(v: np.ndarray, hint: pa.DataType | None, old: pa.Array | None = None, marks: bool = False) -> pa.Array:
+    """An Arrow array of v; `hint`: the type to keep if that is exact; `old`: the column v was made from; `marks`: NaN that carry a mark are null (missing.py)."""
     if v.ndim == 0:
         raise ValueError("it is a single value (0-d array); a column has one value per row")
     if v.ndim == 1 and v.dtype in TYPES and not isinstance(v, np.ma.MaskedArray):
-        arr = plain_array(TYPES[v.dtype], v)
+        arr = of_marked(v, values_of(hint)) if marks and v.dtype.kind == "f" else plain_array(TYPES[v.dtype], v)
         kept = None if hint is None else exact_cast(arr, hint, naive_ok=True)
         return arr if kept is None else kept
     kind = v.dtype.kind
     if v.ndim > 1 and kind not in "OUS":
-        return _tensor_from_numpy(v, hint)
+        return _tensor_from_numpy(v, hint, old, marks)
     if kind == "O" or v.ndim > 1:
         values = np.ma.filled(v.astype(object), None).tolist() if isinstance(v, np.ma.MaskedArray) else v.tolist()
         if (
@@ -126,15 +128,53 @@ def array_from_numpy(v: np.ndarray, hint: pa.DataType | None, old: pa.Array | No
     return arr
 
 
-def _tensor_from_numpy(v: np.ndarray, hint: Any = None) -> pa.Array:
+def values_of(t: pa.DataType | None) -> pa.DataType | None:
+    """The type of what is in a dictionary or in runs; others as they are."""
+    return None if t is None else t.value_type if _T.is_dictionary(t) or _T.is_run_end_encoded(t) else t
+
+
+def _tensor_from_numpy(v: np.ndarray, hint: Any = None, old: pa.Array | None = None, marks: bool = False) -> pa.Array:
     if isinstance(v, np.ma.MaskedArray):
         if np.ma.getmaskarray(v).any():
             raise TypeError("a masked array of more than one dimension has no Arrow type; fill the masked values first")
         v = np.ma.getdata(v)
+    if v.dtype not in MARKS:
+        return _tensor(v, hint)
+    flat_type = hint.value_type if old is not None and lacks(old) else None
+    null = missing.marked_rows(v) if marks or old is not None and old.null_count else None
+    arr = _tensor(v, hint, flat_type)
+    return arr if null is None or not null.any() else without_rows(arr, null)
+
+
+def _holds_numbers(t: pa.DataType) -> bool:
+    """Whether it is of lists, or of arrays of one shape."""
+    return t.id in LISTS or t.id == FIXED_LIST or is_fixed(t)
+
+
+def lacks(col: pa.Array) -> bool:
+    """Whether numbers in a column of lists, or of arrays of one shape, are null."""
+    return list_values(col.storage if isinstance(col, pa.ExtensionArray) else col).null_count > 0
+
+
+def without_rows(arr: pa.Array, null: np.ndarray) -> pa.Array:
+    """A new column of arrays of one shape with null in some rows."""
+    lists = arr.storage if isinstance(arr, pa.ExtensionArray) else arr
+    own = [] if lists.type.id == FIXED_LIST else [lists.buffers()[1]]
+    lists = pa.Array.from_buffers(lists.type, len(lists), [bitmap(~null), *own], children=[lists.values])
+    return pa.ExtensionArray.from_storage(arr.type, lists) if isinstance(arr, pa.ExtensionArray) else lists
+
+
+def _tensor(v: np.ndarray, hint: Any, flat_type: pa.DataType | None = None) -> pa.Array:
+    """flat_type: of the numbers, of which some may be missing; None: none is."""
+
+    def flat_of(v: np.ndarray) -> pa.Array:
+        v = np.ascontiguousarray(v).reshape(-1)
+        return array_from_numpy(v, None) if flat_type is None else of_marked(v, flat_type)
+
     shape = v.shape[1:]
     size = math.prod(shape)
     if hint is not None and _T.is_fixed_size_list(hint) and len(shape) == 1:
-        flat = array_from_numpy(np.ascontiguousarray(v).reshape(-1), None)
+        flat = flat_of(v)
         if flat.type == hint.value_type:
             return pa.FixedSizeListArray.from_arrays(flat, type=hint) if size else _zero_lists(len(v), hint)
     if (
@@ -143,10 +183,10 @@ def _tensor_from_numpy(v: np.ndarray, hint: Any = None) -> pa.Array:
         and tuple(getattr(hint, "shape", ())[p] for p in order) == shape
     ):
         inverse = np.argsort(order)
-        flat = array_from_numpy(np.ascontiguousarray(v.transpose(0, *(int(i) + 1 for i in inverse))).reshape(-1), None)
+        flat = flat_of(v.transpose(0, *(int(i) + 1 for i in inverse)))
         typ = hint
     else:
-        flat = array_from_numpy(np.ascontiguousarray(v).reshape(-1), None)
+        flat = flat_of(v)
         keep = (
             hint is not None
             and is_fixed(hint)
@@ -182,7 +222,7 @@ def from_objects(values: list[Any], hint: pa.DataType | None, old: pa.Array | No
     if isinstance(hint, PythonObjectType):
         return _objects_again(values, old)
     if first is not None and (isinstance(first, np.ndarray) or type(first).__module__.startswith("torch")):
-        arr = _from_arrays(values, hint)
+        arr = _from_arrays(values, hint, old)
         if arr is not None:
             return arr
     if (
@@ -368,16 +408,22 @@ def _pandas_unit(values: list[Any], t: pa.DataType) -> str | None:
     return None if finest == "us" else finest
 
 
-def _from_arrays(values: list[Any], hint: pa.DataType | None) -> pa.Array | None:
+def _from_arrays(values: list[Any], hint: pa.DataType | None, old: pa.Array | None = None) -> pa.Array | None:
     """From ndarrays, one a row: a list column if that was its type, a tensor if all have one shape, else lists (1-d only)."""
-    arrays = [None if v is None else np.asarray(v) for v in values]
+    arrays = [v if v is None or type(v) is np.ndarray else _unmasked(v) for v in values]
     some = [a for a in arrays if a is not None]
+    if old is not None and not (
+        some and some[0].dtype in MARKS and _holds_numbers(old.type) and lacks(old) and all(a.dtype in MARKS for a in some)
+    ):
+        old = None
     if all(a.ndim == 0 for a in some):
         return from_objects([None if a is None else a.item() if a.dtype.kind not in "Mm" else a[()] for a in arrays], hint)
     dtypes = {a.dtype for a in some}
     if any(d.kind in "OUS" for d in dtypes):
         return from_objects([None if a is None else a.tolist() for a in arrays], hint)
     if hint is not None and (hint.id in LISTS or hint.id == FIXED_LIST) and all(a.ndim == 1 for a in some):
+        if old is not None:
+            return _marked_lists(arrays, hint)
         if {pa.from_numpy_dtype(d) for d in dtypes} == {hint.value_type}:
             try:
                 return pa.array(arrays, type=hint)
@@ -394,9 +440,9 @@ def _from_arrays(values: list[Any], hint: pa.DataType | None) -> pa.Array | None
     ):
         return _tt.ragged(arrays, hint)
     if len(shapes) == 1 and len(dtypes) == 1:
+        dense = _tensor_from_numpy(np.stack(some), hint, old)
         if len(some) == len(arrays):
-            return _tensor_from_numpy(np.stack(some), hint)
-        dense = _tensor_from_numpy(np.stack(some), hint)
+            return dense
         at, index = 0, []
         for a in arrays:
             index.append(None if a is None else at)
@@ -410,6 +456,35 @@ def _from_arrays(values: list[Any], hint: pa.DataType | None) -> pa.Array | None
         f"arrays of different kinds in one column ({', '.join(map(str, sorted(shapes, key=str)[:3]))}); "
         f"give all the same dtype and number of dimensions"
     )
+
+
+def _unmasked(v: Any) -> Any:
+    """An array or single value as an array that knows no mask; None for a value that is masked."""
+    if not isinstance(v, np.ma.MaskedArray):
+        return np.asarray(v)
+    values, null = np.ma.getdata(v), np.ma.getmaskarray(v)
+    if v.ndim == 0:
+        return None if null else values
+    if not null.any():
+        return values
+    return missing.shown(values, null) if v.dtype.kind in "biuf" else np.ma.filled(v.astype(object), None)
+
+
+def _marked_lists(arrays: list[Any], t: Any) -> pa.Array:
+    """A column of lists of floats that from_arrow.py made of one of type t, as numbers were missing in it; of that type where that is exact."""
+    size = t.list_size if t.id == FIXED_LIST else None
+    if size is not None and any(len(a) != size for a in arrays if a is not None):
+        size = None
+    none = np.zeros(size or 0, next(a for a in arrays if a is not None).dtype)
+    parts = [none if a is None else a for a in arrays]
+    flat = of_marked(np.concatenate(parts), t.value_type)
+    kind = t if flat.type == t.value_type and (size is not None or t.id != FIXED_LIST) else pa.list_(flat.type, size or -1)
+    null = pa.array([a is None for a in arrays]) if any(a is None for a in arrays) else None
+    if size is not None:
+        return pa.FixedSizeListArray.from_arrays(flat, type=kind, mask=null)
+    large = _T.is_large_list(kind)
+    ends = np.concatenate([[0], np.cumsum([len(a) for a in parts])]).astype(np.int64 if large else np.int32)
+    return (pa.LargeListArray if large else pa.ListArray).from_arrays(pa.array(ends), flat, type=kind, mask=null)
 
 
 def ragged_of_fixed(col: pa.Array, t: pa.DataType) -> pa.Array:
