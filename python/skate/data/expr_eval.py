@@ -1,7 +1,7 @@
 """Evaluating expressions over record batches with Arrow's kernels; and expressions from text.
 
 evaluate(e, rb) gives an Arrow array, or a scalar for what does not depend on the rows. Integer arithmetic is checked (an overflow is an error); `/` of two integers truncates as
-Arrow's does (the text form divides exactly); `//` and `%` are Python's, also for negative numbers; null in, null out.
+Arrow's does (the text form divides exactly); `//` and `%` are Python's, also for negative numbers; null in, null out. Comparisons and is_in are those of values/comparison.py.
 
 Text: "x > 3 and name in ('a', 'b') or y is null": comparisons, and/or/not, + - * / // % **, in, is null, a.b for fields, and functions of pyarrow.compute
 by name. There null counts as "no", also after "not in", as in SQL.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -35,6 +35,7 @@ from skate.data.expressions import (
     UnaryExpr,
     _compute,
 )
+from skate.data.values.comparison import FLIPPED, plain, scalar, value_set, with_column, with_value
 from skate.data.values.unify import columns_are
 
 _T = pa.types
@@ -81,9 +82,9 @@ def evaluate(e: Expr, rb: pa.RecordBatch) -> Any:
     if isinstance(e, ColumnExpr):
         return _named(e._name, rb)
     if isinstance(e, LiteralExpr):
-        return _scalar(e.value)
+        return scalar(e.value)
     if isinstance(e, BinaryExpr):
-        return _BINARY[e.op](evaluate(e.left, rb), evaluate(e.right, rb))
+        return _binary(e, rb)
     if isinstance(e, UnaryExpr):
         return _UNARY[e.op](evaluate(e.operand, rb))
     if isinstance(e, AliasExpr):
@@ -99,16 +100,38 @@ def evaluate(e: Expr, rb: pa.RecordBatch) -> Any:
     raise TypeError(f"{type(e).__name__} is no expression")
 
 
-def _scalar(v: Any) -> pa.Scalar:
-    if isinstance(v, pa.Scalar):
-        return v
-    return scalar(v.item() if hasattr(v, "item") and getattr(v, "ndim", 1) == 0 else v)
+def _binary(e: BinaryExpr, rb: pa.RecordBatch) -> Any:
+    if e.op in (Operation.IN, Operation.NOT_IN):
+        hit = _is_in(evaluate(e.left, rb), e.right, rb)
+        return pc.invert(hit) if e.op is Operation.NOT_IN else hit
+    op = COMPARISONS.get(e.op)
+    if op is None:
+        return _BINARY[e.op](*_operands(e, rb))
+    if isinstance(e.right, LiteralExpr):
+        return with_value(op, evaluate(e.left, rb), e.right.value)
+    if isinstance(e.left, LiteralExpr):
+        return with_value(FLIPPED[op], evaluate(e.right, rb), e.left.value)
+    a, b = evaluate(e.left, rb), evaluate(e.right, rb)
+    if isinstance(b, pa.Scalar):
+        return with_value(op, a, b)
+    return with_value(FLIPPED[op], b, a) if isinstance(a, pa.Scalar) else with_column(op, a, b)
 
 
-def scalar(v: Any) -> pa.Scalar:
-    """A Python value as pa.scalar() has it, which would import pandas at its first call (0.2 s and 40 MB in each process)."""
-    made = _lazy.to_arrow.of_one_kind([v])
-    return pa.scalar(v) if made is None else made[0]
+def _operands(e: BinaryExpr, rb: pa.RecordBatch) -> tuple[Any, Any]:
+    """The two sides of an operation that is no comparison. A literal beside a uint64 column is one, too, where it fits: Arrow would make int64 of both. Integers beside floats become the nearest
+    floats."""
+    a, b = evaluate(e.left, rb), evaluate(e.right, rb)
+    if e.op in (Operation.AND, Operation.OR):
+        return a, b
+    if _T.is_uint64(a.type) and isinstance(e.right, LiteralExpr) and _T.is_integer(b.type) and b.is_valid and b.as_py() >= 0:
+        b = b.cast(a.type)
+    elif _T.is_uint64(b.type) and isinstance(e.left, LiteralExpr) and _T.is_integer(a.type) and a.is_valid and a.as_py() >= 0:
+        a = a.cast(b.type)
+    elif _T.is_floating(b.type) and _T.is_integer(a.type) and b.type.bit_width > 16:
+        a = a.cast(b.type, safe=False)
+    elif _T.is_floating(a.type) and _T.is_integer(b.type) and a.type.bit_width > 16:
+        b = b.cast(a.type, safe=False)
+    return a, b
 
 
 def _named(name: str, rb: pa.RecordBatch) -> pa.Array:
@@ -157,8 +180,7 @@ def _floor_div(a: Any, b: Any) -> Any:
     if _T.is_integer(a.type) and _T.is_integer(b.type):
         q = pc.divide_checked(a, b)
         r = pc.subtract_checked(a, pc.multiply_checked(q, b))
-        zero = scalar(0)
-        off = pc.and_(pc.not_equal(r, zero), pc.not_equal(pc.less(r, zero), pc.less(b, zero)))
+        off = pc.and_(with_value("!=", r, 0), pc.not_equal(with_value("<", r, 0), with_value("<", b, 0)))
         return pc.subtract_checked(q, pc.cast(off, q.type))
     return pc.floor(pc.divide(a, b))
 
@@ -167,23 +189,35 @@ def _modulo(a: Any, b: Any) -> Any:
     return pc.subtract_checked(a, pc.multiply_checked(_floor_div(a, b), b))
 
 
-def _values(v: Any, of: pa.DataType) -> pa.Array:
-    """The list after "in" as an array of the column's type."""
+def listed(v: Any) -> list[Any]:
+    """The values of the literal that is after "in"."""
     if isinstance(v, (pa.ListScalar, pa.LargeListScalar, pa.FixedSizeListScalar)):
-        v = v.values if v.is_valid else pa.nulls(0)
-    elif isinstance(v, pa.Scalar):
-        v = pa.array([v.as_py()])
-    if v.type.equals(of) or len(v) == 0:
-        return v.cast(of) if len(v) == 0 and not v.type.equals(of) else v
-    return v.cast(of, safe=True)
+        v = v.values if v.is_valid else ()
+    one = isinstance(v, (str, bytes, dict)) or not isinstance(v, Iterable) or getattr(v, "ndim", 1) == 0
+    return [v] if one else list(v)
 
 
-def _is_in(a: Any, b: Any) -> Any:
-    if _T.is_dictionary(a.type):
-        a = a.cast(a.type.value_type)
-    return pc.is_in(a, value_set=_values(b, a.type))
+def _is_in(a: Any, among: Expr, rb: pa.RecordBatch) -> Any:
+    """Never null: null is one of the values, or none."""
+    a = plain(a)
+    if not isinstance(among, LiteralExpr):
+        return pc.is_in(a, value_set=evaluate(among, rb).cast(a.type))
+    sets = getattr(among, "sets", None)
+    if sets is None:
+        sets = among.sets = {}
+    if a.type not in sets:
+        sets[a.type] = value_set(listed(among.value), a.type)
+    return pc.is_in(a, value_set=sets[a.type])
 
 
+COMPARISONS = {
+    Operation.GT: ">",
+    Operation.LT: "<",
+    Operation.GE: ">=",
+    Operation.LE: "<=",
+    Operation.EQ: "==",
+    Operation.NE: "!=",
+}
 _BINARY: dict[Operation, Callable[[Any, Any], Any]] = {
     Operation.ADD: _add,
     Operation.SUB: pc.subtract_checked,
@@ -191,16 +225,8 @@ _BINARY: dict[Operation, Callable[[Any, Any], Any]] = {
     Operation.DIV: pc.divide,
     Operation.MOD: _modulo,
     Operation.FLOORDIV: _floor_div,
-    Operation.GT: pc.greater,
-    Operation.LT: pc.less,
-    Operation.GE: pc.greater_equal,
-    Operation.LE: pc.less_equal,
-    Operation.EQ: pc.equal,
-    Operation.NE: pc.not_equal,
     Operation.AND: pc.and_kleene,
     Operation.OR: pc.or_kleene,
-    Operation.IN: _is_in,
-    Operation.NOT_IN: lambda a, b: pc.invert(_is_in(a, b)),
 }
 _UNARY: dict[Operation, Callable[[Any], Any]] = {
     Operation.NOT: pc.invert,
@@ -414,7 +440,7 @@ def to_pyarrow(e: Expr) -> pc.Expression:
     if isinstance(e, ColumnExpr):
         return pc.field(e._name)
     if isinstance(e, LiteralExpr):
-        return pc.scalar(e.value)
+        return pc.scalar(scalar(e.value))
     if isinstance(e, AliasExpr):
         return to_pyarrow(e.expr)
     if isinstance(e, UnaryExpr):
@@ -422,8 +448,7 @@ def to_pyarrow(e: Expr) -> pc.Expression:
     if isinstance(e, BinaryExpr) and e.op in (Operation.IN, Operation.NOT_IN):
         if not isinstance(e.right, LiteralExpr):
             raise ValueError(f"is_in, not_in: the values are a list, not a {type(e.right).__name__}, where a file system is to filter")
-        values = e.right.value
-        hit = pc.is_in(to_pyarrow(e.left), pa.array(list(values) if isinstance(values, (list, tuple, set)) else [values]))
+        hit = pc.is_in(to_pyarrow(e.left), pa.array(listed(e.right.value)))
         return pc.invert(hit) if e.op is Operation.NOT_IN else hit
     if isinstance(e, BinaryExpr) and e.op in _ARROW:
         return _ARROW[e.op](to_pyarrow(e.left), to_pyarrow(e.right))
@@ -521,9 +546,8 @@ def _parse(n: ast.AST, text: str) -> Expr:
 def _parse_arithmetic(n: ast.BinOp, text: str) -> Expr:
     left, right = _parse(n.left, text), _parse(n.right, text)
     if isinstance(n.op, ast.Div):
-        return _compute(left, "cast", None, kwargs={"target_type": pa.float64()}) / _compute(
-            right, "cast", None, kwargs={"target_type": pa.float64()}
-        )
+        as_float = {"target_type": pa.float64(), "safe": False}  # integers beyond 2**53 become the nearest floats
+        return _compute(left, "cast", None, kwargs=as_float) / _compute(right, "cast", None, kwargs=as_float)
     if isinstance(n.op, ast.Pow) and isinstance(right, LiteralExpr):
         return _compute(left, "power_checked", None, right.value)
     if type(n.op) not in _ARITH:
@@ -547,10 +571,11 @@ def _constants(n: ast.AST, text: str) -> list[Any]:
     if isinstance(n, (ast.Tuple, ast.List, ast.Set)):
         try:
             values = [ast.literal_eval(e) for e in n.elts]
-            pa.array(values)
+        except ValueError:
+            values = [()]
+        kinds = {float if isinstance(v, (int, float)) and not isinstance(v, bool) else type(v) for v in values if v is not None}
+        if len(kinds) <= 1 and kinds <= {float, str, bytes, bool}:
             return values
-        except (ValueError, pa.ArrowException):
-            pass
     raise _bad(text, 'after "in" comes a list of constants of one type')
 
 

@@ -345,10 +345,15 @@ class ColumnExpr(Expr):
 
 
 class LiteralExpr(Expr):
-    """One value for every row."""
+    """One value for every row. sets: of a list after "in", by the type of the column: what expr_eval.py made of it in this process; no part of the tree, so neither pickled nor compared."""
+
+    __slots__ = ("sets",)
 
     def __init__(self, value: Any):
         self.value, self.data_type = value, DataType.infer_dtype(value)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__
 
     def _key(self) -> Any:
         return type(self.value), repr(self.value)

@@ -1,8 +1,10 @@
 """Expressions: trees, evaluation against plain Python, text. No engine."""
 
 import datetime as dt
+import math
 import operator
 import pickle
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -149,6 +151,92 @@ def test_errors_say_what_and_where():
         expr_eval.mask(col("x"), RB)
     with pytest.raises(TypeError, match="List indices"):
         col("l").list["a"]
+
+
+BIG = pa.array([2**63, 1, None, 2**64 - 1], pa.uint64())
+NEAR = pa.array([2**53 + 1, 2**53, None, 2**63 - 1], pa.int64())
+
+
+@pytest.mark.parametrize(
+    "of, e, want",
+    [
+        (BIG, col("x") >= 2**63, [True, False, None, True]),
+        (BIG, col("x") == 2**64 - 1, [False, False, None, True]),
+        (BIG, col("x") < 2**70, [True, True, None, True]),
+        (BIG, col("x") > -1, [True, True, None, True]),
+        (BIG, lit(2.0**63) <= col("x"), [True, False, None, True]),
+        (BIG, col("x").is_in([2**63, -1, 1.0, 1.5, 2**70]), [True, True, False, False]),
+        (BIG, col("x").not_in([2**64 - 1, None]), [True, True, False, False]),
+        (BIG, col("x") // 2 + 2**62, [2**63, 2**62, None, 2**63 + 2**62 - 1]),
+        (BIG, (col("x") - 1) % 10, [7, 0, None, 4]),
+        (BIG, col("x") + 0.5, [2.0**63, 1.5, None, 2.0**64]),
+        (NEAR, col("x") == 2.0**53, [False, True, None, False]),
+        (NEAR, col("x") > float(2**53), [True, False, None, True]),
+        (NEAR, col("x") < 2.0**63, [True, True, None, True]),
+        (NEAR, col("x") / 2.0, [2.0**52, 2.0**52, None, 2.0**62]),
+        (NEAR, col("x") < Decimal("9007199254740992.5"), [False, True, None, False]),
+        (pa.array([1, None], pa.int8()), col("x") > 1000, [False, None]),
+        (pa.array([1, None], pa.int8()), col("x") != 1000, [True, None]),
+        (pa.array([1, None], pa.int8()), col("x") < math.inf, [True, None]),
+        (pa.array([1, None], pa.int8()), col("x") + 1000, [1001, None]),
+        (pa.array([1, None], pa.int8()), col("x") >= math.nan, [False, None]),
+        (pa.array([0.0, -0.0, math.nan, 0.1], pa.float32()), col("x").is_in([0, math.nan, 0.1]), [True, True, True, False]),
+        (pa.array([0.0, -0.0, math.nan, 0.1], pa.float32()), col("x") != 0, [False, False, True, True]),
+        (pa.array([1.5, None], pa.float16()), col("x") >= 1.5, [True, None]),
+        (pa.array([Decimal("0.10"), None]), col("x") == 0.1, [False, None]),
+        (pa.array([Decimal("0.10"), None]), col("x") < 0.1, [True, None]),
+        (pa.array([Decimal("0.10"), None]), col("x").is_in([Decimal("0.1"), 7, 10**30]), [True, False]),
+        (pa.array([dt.date(2020, 1, 1)]), col("x") < dt.datetime(2020, 1, 1, 1), [True]),
+        (pa.array([dt.datetime(2020, 1, 1)]), col("x") == dt.date(2020, 1, 1), [True]),
+        (pa.array([10**12], pa.timestamp("s")), col("x") > np.datetime64(1, "ns"), [True]),
+        (pa.array([10], pa.timestamp("s", "Asia/Tokyo")), col("x") == dt.datetime(1970, 1, 1, 0, 0, 10, tzinfo=dt.UTC), [True]),
+        (pa.array([0, 1], pa.duration("s")), col("x") > dt.timedelta(microseconds=1), [False, True]),
+        (pa.array(["a", None], pa.string_view()), col("x").is_in(["a", "b"]), [True, False]),
+        (pa.array(["a", None]).dictionary_encode(), col("x") >= "a", [True, None]),
+        (pa.array([b"a"], pa.binary(1)), col("x").is_in([b"a", b"abc"]), [True]),
+    ],
+)
+def test_numbers_are_compared_by_value(of, e, want):
+    """A literal takes the column's type where it fits; where not, it is compared all the same, exactly."""
+    assert values(e, pa.record_batch({"x": of})) == want
+
+
+@pytest.mark.parametrize(
+    "a, b, less",
+    [
+        (BIG, pa.array([-1, 2, 1, 2**63 - 1], pa.int64()), [False, True, None, False]),
+        (NEAR, pa.array([2.0**53, 2.0**53, 1.0, 2.0**63]), [False, False, None, True]),
+        (BIG, pa.array([2.0**63, math.nan, 1.0, 2.0**64]), [False, False, None, True]),
+        (pa.array([2**24 + 1], pa.int32()), pa.array([2.0**24], pa.float32()), [False]),
+        (pa.array([10**12], pa.timestamp("s")), pa.array([1], pa.timestamp("ns")), [False]),
+        (pa.array([1], pa.timestamp("s", "UTC")), pa.array([2], pa.timestamp("ms", "Asia/Tokyo")), [False]),
+        (pa.array([Decimal(1)], pa.decimal128(38, 2)), pa.array([Decimal("1.5")], pa.decimal128(38, 30)), [True]),
+        (pa.array([Decimal(1)], pa.decimal128(38, 30)), pa.array([2]), [True]),
+        (pa.array(["a"], pa.string_view()), pa.array(["b"]), [True]),
+    ],
+)
+def test_columns_of_two_types_are_compared_by_value(a, b, less):
+    rb = pa.record_batch({"a": a, "b": b})
+    assert values(col("a") < col("b"), rb) == values(col("b") > col("a"), rb) == less
+    assert values(~(col("a") >= col("b")) & (col("b") == col("b")) & (col("a") != col("b")), rb) == less
+
+
+def test_what_cannot_be_compared_says_so():
+    for e, why in (
+        (col("s") == 1, "values of string cannot be compared with values of int64 .==.; cast one of the two"),
+        (col("x").is_in(["a"]), "'a' cannot be compared with values of int32"),
+        (col("t") < dt.datetime(2020, 1, 1, tzinfo=dt.UTC), "cannot be compared with values of timestamp"),
+    ):
+        with pytest.raises(TypeError, match=why):
+            values(e)
+
+
+def test_a_long_list_is_looked_at_once():
+    e = col("x").is_in([*range(-(10**5), 10**5), 2**40])
+    assert values(e) == [True, True, False, True, True]
+    made = e.right.sets[pa.int32()]
+    assert len(made) == 2 * 10**5 and values(e) and e.right.sets[pa.int32()] is made
+    assert pickle.loads(pickle.dumps(e)).structurally_equals(e) and "sets" not in vars(e.right)
 
 
 def test_structural_equality():

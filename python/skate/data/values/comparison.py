@@ -1,0 +1,333 @@
+"""Comparisons of columns with values and with each other, and membership in a list: by value, whatever the types are (the table is in docs/design/predicates.md).
+
+A number is compared exactly: a uint64 with an int64, an int64 with a float, a decimal with 0.1. Arrow would cast both to one type, which fails or rounds for numbers that this type does not hold. A
+Python value takes the column's type where it fits; where it does not, the nearest values of that type on both sides of it decide, and the rows are compared by one kernel all the same. Null in, null
+out; NaN is unequal to all and neither less nor greater; -0.0 is 0.0.
+
+position() is where a value lies on the axis of a type; expr_bounds.py, which works on ranges instead of rows, has it from here, so that both agree.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skate.data.values import to_arrow
+
+_T = pa.types
+_NS = {"s": 10**9, "ms": 10**6, "us": 1000, "ns": 1}
+DAY_NS = 86400 * 10**9
+_CALL: dict[str, Callable[[Any, Any], Any]] = {
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+    "==": pc.equal,
+    "!=": pc.not_equal,
+}
+FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+
+
+def scalar(v: Any) -> pa.Scalar:
+    """A Python value as pa.scalar() has it, which would import pandas at its first call (0.2 s and 40 MB in each process). Integers from 2**63 on are uint64."""
+    if isinstance(v, pa.Scalar):
+        return v
+    if getattr(v, "ndim", 1) == 0 and hasattr(v, "item") and getattr(v.dtype, "kind", "f") not in "mM":
+        v = v.item()
+    made = to_arrow.of_one_kind([v])
+    if made is not None:
+        return made[0]
+    return pa.scalar(v, pa.uint64()) if isinstance(v, int) and 2**63 <= v < 2**64 else pa.scalar(v)
+
+
+def plain(v: Any) -> Any:
+    """A column or scalar in a type that kernels compare: without dictionaries, runs and views; half floats as floats."""
+    t = plain_type(v.type)
+    if t == v.type:
+        return v
+    if _T.is_run_end_encoded(v.type):
+        return plain(pc.run_end_decode(v))
+    return v.cast(t)
+
+
+def plain_type(t: pa.DataType) -> pa.DataType:
+    """The type of what plain() gives."""
+    while _T.is_dictionary(t) or _T.is_run_end_encoded(t):
+        t = t.value_type
+    if _T.is_float16(t):
+        return pa.float32()
+    if _T.is_string_view(t):
+        return pa.large_string()
+    return pa.large_binary() if _T.is_binary_view(t) else t
+
+
+# ---- where a value lies
+
+
+def is_number(t: pa.DataType) -> bool:
+    return _T.is_integer(t) or _T.is_floating(t) or _T.is_decimal(t)
+
+
+def is_text(t: pa.DataType) -> bool:
+    return _T.is_string(t) or _T.is_large_string(t) or _T.is_string_view(t)
+
+
+def is_bytes(t: pa.DataType) -> bool:
+    return _T.is_binary(t) or _T.is_large_binary(t) or _T.is_binary_view(t) or _T.is_fixed_size_binary(t)
+
+
+def tick(t: pa.DataType) -> int:
+    """Nanoseconds of one step of a temporal type."""
+    return DAY_NS if _T.is_date32(t) else 10**6 if _T.is_date64(t) else _NS[t.unit]
+
+
+def position(v: Any, t: pa.DataType) -> Any:
+    """A value as a number (or bytes) on the axis of a type, exactly; None: it is not compared with values of this type in this way. NaN is NaN.
+
+    Args:
+        v: Not None: a Python value, one of NumPy, or a pyarrow scalar.
+        t: Without dictionaries, runs and views.
+    """
+    if is_number(t):
+        return _number(v)
+    if is_text(t):
+        return str(v).encode() if isinstance(v, str) or isinstance(v, pa.Scalar) and is_text(v.type) else None
+    if is_bytes(t):
+        return bytes(v) if isinstance(v, bytes) else v.as_py() if isinstance(v, pa.Scalar) and is_bytes(v.type) else None
+    if _T.is_boolean(t):
+        if hasattr(v, "dtype") or isinstance(v, pa.Scalar):
+            v = scalar(v).as_py()
+        return v if isinstance(v, bool) else None
+    if not _axis(t) or isinstance(v, (bool, int, float, str, bytes, Decimal, list, dict)):
+        return None
+    s = scalar(v)
+    return s.value * tick(s.type) if _axis(s.type) & _axis(t) else None
+
+
+def _axis(t: pa.DataType) -> int:
+    """Which temporal types are compared with each other: those that have a bit in common. Instants with and without a time zone have none; 0: the type is not temporal."""
+    if _T.is_timestamp(t):
+        return 1 if t.tz is None else 2
+    return 3 if _T.is_date(t) else 4 if _T.is_time(t) else 8 if _T.is_duration(t) else 0
+
+
+def _number(v: Any) -> Any:
+    if isinstance(v, pa.Scalar):
+        v = v.as_py() if is_number(v.type) else None
+    elif not isinstance(v, (int, float, Decimal)) and hasattr(v, "item"):
+        v = v.item() if v.dtype.kind in "iuf" else None
+    if isinstance(v, Decimal) and not v.is_finite():
+        return float(v)
+    if isinstance(v, float):
+        return float(v)  # one of NumPy is a float, too, but is rounded when it is compared with an int
+    return v if isinstance(v, (int, Decimal)) and not isinstance(v, bool) else None
+
+
+def _around(at: Any, t: pa.DataType) -> tuple[Any, Any]:
+    """(the greatest value of type t that is not above a position, the least one that is not below it) as scalars; None where there is none; the same object where the position is one."""
+    if _T.is_floating(t):
+        return _floats_around(at)
+    if not (_T.is_integer(t) or _T.is_decimal(t) or _T.is_temporal(t)):
+        s = pa.scalar(at.decode() if is_text(t) else at)
+        return s, s
+    least, most = _range(t)
+    unit = Fraction(1, 10**t.scale) if _T.is_decimal(t) else tick(t) if _T.is_temporal(t) else 1
+    steps = at if at in (math.inf, -math.inf) or unit == 1 and isinstance(at, int) else Fraction(at) / unit
+    below = most if steps > most else None if steps < least else math.floor(steps)
+    above = least if steps < least else None if steps > most else math.ceil(steps)
+    low = None if below is None else _of_steps(below, t)
+    return low, low if below == above else None if above is None else _of_steps(above, t)
+
+
+def _range(t: pa.DataType) -> tuple[int, int]:
+    """The least and the greatest number of steps that a type of integers, decimals or times holds."""
+    if _T.is_decimal(t):
+        return 1 - 10**t.precision, 10**t.precision - 1
+    if _T.is_unsigned_integer(t):
+        return 0, (1 << t.bit_width) - 1
+    return -(1 << t.bit_width - 1), (1 << t.bit_width - 1) - 1
+
+
+def _of_steps(n: int, t: pa.DataType) -> pa.Scalar:
+    if _T.is_decimal(t):
+        return pa.scalar(Decimal((int(n < 0), tuple(map(int, str(abs(n)))), -t.scale)), t)
+    if _T.is_temporal(t):
+        return pa.scalar(n, pa.int32() if t.bit_width == 32 else pa.int64()).cast(t)
+    return pa.scalar(n, t)
+
+
+def _floats_around(at: Any) -> tuple[Any, Any]:
+    """As of float64: a kernel widens what is narrower, which is exact."""
+    try:
+        near = float(at)
+    except OverflowError:
+        near = math.inf if at > 0 else -math.inf
+    if near == at:
+        s = pa.scalar(near, pa.float64())
+        return s, s
+    low, high = (math.nextafter(near, -math.inf), near) if near > at else (near, math.nextafter(near, math.inf))
+    return pa.scalar(low, pa.float64()), pa.scalar(high, pa.float64())
+
+
+# ---- comparisons
+
+
+def with_value(op: str, a: Any, v: Any) -> Any:
+    """A column (or scalar) compared with one value.
+
+    Args:
+        op: < <= > >= == or !=.
+        a: The column.
+        v: A Python value or a pyarrow scalar.
+
+    Raises:
+        TypeError: Values of the column's type and v cannot be compared.
+    """
+    a = plain(a)
+    if v is None or isinstance(v, pa.Scalar) and not v.is_valid:
+        return pc.and_(pc.is_valid(a), pa.scalar(None, pa.bool_()))
+    at = position(v, a.type)
+    if at is None:
+        return with_column(op, a, scalar(v))
+    if at != at:
+        return _everywhere(a, op == "!=")
+    low, high = _around(at, a.type)
+    if low is high:
+        return _CALL[op](a, low)
+    if op in ("==", "!="):
+        return _everywhere(a, op == "!=")
+    if op in ("<", "<="):
+        return _everywhere(a, False) if low is None else pc.less_equal(a, low)
+    return _everywhere(a, False) if high is None else pc.greater_equal(a, high)
+
+
+def _everywhere(a: Any, truth: bool) -> Any:
+    """This truth value for each value, null for null."""
+    return pc.if_else(pc.is_valid(a), truth, pa.scalar(None, pa.bool_()))
+
+
+def with_column(op: str, a: Any, b: Any) -> Any:
+    """Two columns (or scalars) compared, row by row. TypeError: their types cannot be compared."""
+    a, b = plain(a), plain(b)
+    s, t = a.type, b.type
+    if _T.is_integer(s) and _T.is_integer(t) and s != t:
+        if _T.is_uint64(s) and _T.is_signed_integer(t):
+            return _unsigned_with_signed(op, a, b)
+        if _T.is_uint64(t) and _T.is_signed_integer(s):
+            return _unsigned_with_signed(FLIPPED[op], b, a)
+    elif _T.is_integer(s) and _T.is_floating(t):
+        return _integer_with_float(op, a, b)
+    elif _T.is_integer(t) and _T.is_floating(s):
+        return _integer_with_float(FLIPPED[op], b, a)
+    elif _T.is_decimal(s) and _T.is_floating(t):
+        a = a.cast(pa.float64())
+    elif _T.is_decimal(t) and _T.is_floating(s):
+        b = b.cast(pa.float64())
+    elif _axis(s) == _axis(t) == 2 and s.tz != t.tz:  # instants are the same anywhere
+        a, b = (v.cast(pa.timestamp(v.type.unit, "UTC")) for v in (a, b))
+    try:
+        return _CALL[op](a, b)
+    except pa.ArrowNotImplementedError:
+        raise TypeError(f"values of {s} cannot be compared with values of {t} ({op}); cast one of the two") from None
+    except pa.ArrowInvalid:  # they have no common type of the width that Arrow tries
+        if _axis(s) & _axis(t):
+            return _CALL[op](_nanoseconds(a), _nanoseconds(b))
+        if _T.is_decimal(s) or _T.is_decimal(t):
+            return _CALL[op](_wide(a), _wide(b))
+        raise TypeError(f"values of {s} cannot be compared with values of {t} ({op}); cast one of the two") from None
+
+
+def _unsigned_with_signed(op: str, a: Any, b: Any) -> Any:
+    """A uint64 column with one of signed integers: who is below 0 is less, all others are compared as uint64."""
+    found = _CALL[op](a, b.cast(pa.uint64(), safe=False))
+    return pc.if_else(pc.less(b, pa.scalar(0, b.type)), _everywhere(a, op in (">", ">=", "!=")), found)
+
+
+def _integer_with_float(op: str, a: Any, b: Any) -> Any:
+    """A column of integers with one of floats. As floats they say which is greater, unless 64 bits are equal then: there the integers decide, of which the float is one."""
+    b = b.cast(pa.float64())
+    if a.type.bit_width < 64:
+        return _CALL[op](a, b)
+    near = a.cast(pa.float64(), safe=False)
+    tied, found = pc.equal(near, b), _CALL[op](near, b)
+    top = float(1 << 63 if _T.is_int64(a.type) else 1 << 64)
+    if not pc.any(pc.and_(tied, pc.greater_equal(pc.abs(b), float(1 << 53)))).as_py():
+        return found
+    beyond = pc.equal(b, top)  # one more than the greatest integer, which rounds to it
+    held = pc.if_else(pc.and_(pc.fill_null(tied, False), pc.invert(pc.fill_null(beyond, True))), b, 0.0).cast(a.type)
+    exact = pc.if_else(beyond, op in ("<", "<=", "!="), _CALL[op](a, held))
+    return pc.if_else(tied, exact, found)
+
+
+def _nanoseconds(v: Any) -> Any:
+    """A temporal column as decimals, which hold the nanoseconds of all of them."""
+    width = pa.int32() if v.type.bit_width == 32 else pa.int64()
+    return pc.multiply(v.cast(width).cast(pa.decimal128(19, 0)), pa.scalar(Decimal(tick(v.type)), pa.decimal128(18, 0)))
+
+
+def _wide(v: Any) -> Any:
+    """Decimals or integers as decimals of 256 bits."""
+    return v.cast(pa.decimal256(v.type.precision, v.type.scale) if _T.is_decimal(v.type) else pa.decimal256(20, 0))
+
+
+# ---- membership
+
+
+def value_set(values: list[Any], t: pa.DataType) -> pa.Array:
+    """The values of a list that a column of type t (plain) may hold, for pc.is_in(): what no value of it equals is left out.
+
+    Raises:
+        TypeError: A value of the list cannot be compared with values of this type.
+    """
+    if len(values) > 1000 and set(map(type, values)) <= {int, str, bytes, type(None)}:
+        quick = _of_many(values, t)
+        if quick is not None:
+            return quick
+    out = []
+    for v in values:
+        if v is None or isinstance(v, pa.Scalar) and not v.is_valid:
+            out.append(pa.scalar(None, t))
+            continue
+        at = position(v, t)
+        if at is None:
+            out.append(_cast(v, t))
+        elif at != at:
+            out += [pa.scalar(math.nan, t)] if _T.is_floating(t) else []
+        elif _T.is_floating(t):
+            held = _floats_around(at)[0].cast(t, safe=False)
+            out += [pa.scalar(0.0, t), pa.scalar(-0.0, t)] if at == 0 else [held] if held.as_py() == at else []
+        elif not (_T.is_fixed_size_binary(t) and len(at) != t.byte_width):
+            low, high = _around(at, t)
+            out += [low.cast(t)] if low is not None and low is high else []
+    if _T.is_temporal(t) and _axis(t):  # as_py() of nanoseconds needs pandas; their integers do not
+        width = pa.int32() if t.bit_width == 32 else pa.int64()
+        return pa.array([s.value if s.is_valid else None for s in out], width).cast(t)
+    return pa.array([s.as_py() for s in out], t)
+
+
+def _of_many(values: list[Any], t: pa.DataType) -> Any:
+    """The same for a long list of one kind, without a step of Python for each of them; None: it is not that simple."""
+    try:
+        made = pa.array(values)
+    except (pa.ArrowException, OverflowError):
+        return None
+    if _T.is_integer(made.type) and _T.is_integer(t):
+        least, most = _range(t)
+        fits = pc.and_(with_value(">=", made, least), with_value("<=", made, most))
+        return made.filter(pc.fill_null(fits, True)).cast(t)
+    same = (is_text(made.type) and is_text(t)) or (is_bytes(made.type) and is_bytes(t) and not _T.is_fixed_size_binary(t))
+    return made.cast(t) if same else None
+
+
+def _cast(v: Any, t: pa.DataType) -> pa.Scalar:
+    """A value of another kind as Arrow's cast has it ("2024-05-01" as a date)."""
+    try:
+        return scalar(v).cast(t)
+    except pa.ArrowException:
+        raise TypeError(f"is_in, not_in: {v!r} cannot be compared with values of {t}") from None
