@@ -45,6 +45,7 @@ MODULES = {
     "datasink": "skate.data.datasource.datasink",
     "lance_datasink": "skate.data.datasource.lance_datasink",
     "datatype": "skate.data.datatype",
+    "expr_bounds": "skate.data.expr_bounds",
     "expr_eval": "skate.data.expr_eval",
     "expr_names": "skate.data.expr_names",
     "expressions": "skate.data.expressions",
@@ -65,6 +66,7 @@ MODULES = {
     "random_config": "skate.data.random_config",
     "json_records": "skate.data.read.json_records",
     "memory": "skate.data.read.memory",
+    "parquet_bounds": "skate.data.read.parquet_bounds",
     "ahead": "skate.data.run.ahead",
     "blocks": "skate.data.run.blocks",
     "execute": "skate.data.run.execute",
@@ -137,6 +139,7 @@ if TYPE_CHECKING:
     from skate.data import context as context
     from skate.data import dataset as dataset
     from skate.data import datatype as datatype
+    from skate.data import expr_bounds as expr_bounds
     from skate.data import expr_eval as expr_eval
     from skate.data import expr_names as expr_names
     from skate.data import expressions as expressions
@@ -163,6 +166,7 @@ if TYPE_CHECKING:
     from skate.data.plan import resources as resources
     from skate.data.read import json_records as json_records
     from skate.data.read import memory as memory
+    from skate.data.read import parquet_bounds as parquet_bounds
     from skate.data.run import ahead as ahead
     from skate.data.run import blocks as blocks
     from skate.data.run import execute as execute

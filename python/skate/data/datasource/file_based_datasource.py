@@ -108,4 +108,10 @@ class _ReadFiles:
                 raise named(e, s.get_name(), path) from None
             for block in s._read_stream(pa.BufferReader(data), path):
                 for rb in _lazy.batch.from_batch(block, s.get_name()):
-                    yield pa.Table.from_batches([with_columns(rb, parse(path) if parse else {}, path if s._include_paths else None)])
+                    yield pa.Table.from_batches(
+                        [
+                            with_columns(
+                                {"partitioning": s._partitioning}, rb, parse(path) if parse else {}, path if s._include_paths else None
+                            )
+                        ]
+                    )

@@ -120,11 +120,8 @@ class PathPartitionParser:
         values = self(path)
         if not values:
             return False
-        try:
-            kept = _lazy.expr_eval.mask(predicate, pa.RecordBatch.from_pylist([values]))
-        except (KeyError, pa.ArrowException):  # of other columns: only the file itself can tell
-            return True
-        return bool((kept[0] if isinstance(kept, pa.Array) else kept).as_py())
+        bounds = _lazy.expr_bounds  # of other columns only the file itself can tell
+        return bool(bounds.may_hold(predicate, bounds.Known({}, pa.RecordBatch.from_pylist([values]))))
 
     def _of_hive(self, folders: list[str]) -> dict[str, Any]:
         pairs = [d.split("=") for d in folders if d.count("=") == 1 and not d.startswith("=")]

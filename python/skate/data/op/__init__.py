@@ -133,6 +133,10 @@ class Operator:
         """The parameters of the same that leaves out rows, as far as it can, that fail one of these expressions (with the columns that each is about); None: it stays as it is."""
         return None
 
+    def units_with(self, params: Params, units: list[Any], predicates: list[tuple[Any, frozenset[str]]]) -> tuple[list[Any], str] | None:
+        """Of a source: (those of its units, or parts of them, that may have rows for which these expressions hold; what was left out, in words); None: none is left out."""
+        return None
+
     def first(self, params: Params, rows: int) -> Params | None:
         """The parameters of the same of whose output only the first rows are wanted; None: it stays as it is."""
         return None

@@ -10,14 +10,29 @@ from skate import _lazy
 from skate.data.op import Operator, Params
 
 expressions = _lazy.module("skate.data.expressions")
+files = _lazy.module("skate.data.read.files")
 unify = _lazy.module("skate.data.values.unify")
+_PLAIN = {"builtins", "datetime", "decimal", "numpy", "pandas", "pyarrow"}  # modules whose values any process can unpickle
+
+
+def _tests(predicates: list[tuple[Any, frozenset[str]]]) -> list[tuple[Any, set[str]]]:
+    """What all has to be true, in parts as small as possible, with the columns of each; without what calls functions of users, or has values of their own classes."""
+    parts = [part for e, _ in predicates for part in _lazy.expr_bounds.conjuncts(e)]
+    return [(e, used) for e in parts if (used := expressions.columns_of(e)) and not expressions.has_user_code(e) and _is_plain(e)]
+
+
+def _is_plain(e: Any) -> bool:
+    values = [n.value for n in expressions.walk(e) if isinstance(n, expressions.LiteralExpr)]
+    kinds = {t for v in values for t in (map(type, v) if isinstance(v, (list, tuple, set, frozenset)) else (type(v),))}
+    return all(t.__module__.partition(".")[0] in _PLAIN for t in kinds)
 
 
 class Read(Operator):
     source = on_error = True
 
     def modules(self, params: Params) -> tuple[str, ...]:
-        return (f"skate.data.read.{params['format']}",)
+        tests = ("skate.data.expr_bounds",) if params.get("pushed") else ()
+        return (f"skate.data.read.{params['format']}", *tests)
 
     def encoded(self, params: Params) -> bool:
         can = getattr(_format(params["format"]), "encoded", None)
@@ -32,19 +47,19 @@ class Read(Operator):
         return {**params, "columns": read} if len(read) < len(names) else None
 
     def filtered(self, params: Params, predicates: list[tuple[Any, frozenset[str]]]) -> Params | None:
-        """Of formats that can: by statistics, then by rows. Expressions over columns that are not stored, or with functions of users, are left to the filter."""
-        if params.get("names") is None:
+        """Of formats that can: by statistics, then by rows. Expressions over columns that are not stored, or with functions of users, are left to the filter; so are those over what only
+        the path says, which units_with() is for."""
+        if params.get("names") is None or params.get("udf") is not None:
             return None
-        pushed, stored = params.get("pushed"), set(params["stored"])
-        for expr, columns in predicates:
-            if not columns or not columns <= stored or expressions.has_user_code(expr):
-                continue
-            try:
-                e = expr.to_pyarrow()
-            except (TypeError, ValueError):
-                continue
-            pushed = e if pushed is None else pushed & e
-        return {**params, "pushed": pushed} if pushed is not params.get("pushed") else None
+        stored = set(params["stored"]) - set(params.get("tensors") or ())
+        tests = tuple(e for e, used in _tests(predicates) if used & stored and used <= stored | set(params["names"]))
+        return {**params, "pushed": tests} if tests else None
+
+    def units_with(self, params: Params, units: list[Any], predicates: list[tuple[Any, frozenset[str]]]) -> tuple[list[Any], str] | None:
+        """Of files whose folders say values of columns: what these values rule out is not read."""
+        if params.get("partitioning") is None or params.get("udf") is not None or not units:
+            return None
+        return files.units_with(params, units, _tests(predicates))
 
     def run(self, params: Params, batches: None, task: Any) -> Any:
         known: Any = params.get("read_before")  # by an earlier task of this stage

@@ -71,15 +71,20 @@ class Node:
         return Node(self.op, self.label, params, self.inputs, **{**self.options, **different})
 
     def replaced(
-        self, *, params: dict[str, Any] | None = None, inputs: tuple[Node, ...] | None = None, options: dict[str, Any] | None = None
+        self,
+        *,
+        params: dict[str, Any] | None = None,
+        inputs: tuple[Node, ...] | None = None,
+        options: dict[str, Any] | None = None,
+        each_run: Callable[[int], dict[str, Any]] | None = None,
     ) -> Node:
-        """The same operator with other parameters, inputs or options (None: as they are). Its runs count as runs of this one, and the other way round."""
+        """The same operator with other parameters, inputs, options or what each run draws anew (None: as they are). Its runs count as runs of this one, and the other way round."""
         new = Node(
             self.op,
             self.label,
             self.params if params is None else params,
             self.inputs if inputs is None else inputs,
-            each_run=self.each_run,
+            each_run=each_run or self.each_run,
             **(self.options if options is None else options),
         )
         new.counter = self.counter

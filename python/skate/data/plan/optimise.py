@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from skate import _skate
+from skate import _lazy, _skate
 from skate.data.plan.node import Node
 from skate.data.plan.resources import as_input
 from skate.data.values.unify import few
@@ -55,13 +55,13 @@ def projection(root: Node, said: list[str]) -> Node:
     """Operators that can give fewer columns are told which ones those above them need."""
     asked: dict[int, set[str] | None] = _asked(root, None, _columns_of_input)
 
-    def narrowed(n: Node) -> dict[str, Any] | None:
+    def narrowed(n: Node) -> Node | None:
         need = asked[id(n)]
         params = n.operator.narrowed(n.params, need) if need is not None else None
         if params is not None and n.operator.source:
             columns = params["columns"]
             said.append(f"projection: {n.label} reads {len(columns)} of {len(params['names'])} columns: {few(columns)}")
-        return params
+        return None if params is None else n.replaced(params=params)
 
     return _rebuilt(root, narrowed)
 
@@ -87,14 +87,46 @@ def predicates(root: Node, said: list[str]) -> Node:
     nothing: list[Predicate] = []
     asked = _asked(root, nothing, _predicates_on_input)
 
-    def filtered(n: Node) -> dict[str, Any] | None:
+    def filtered(n: Node) -> Node | None:
         mine = asked[id(n)][:PREDICATES_MOST]
-        params = n.operator.filtered(n.params, mine) if mine else None
+        if not mine:
+            return None
+        params = n.operator.filtered(n.params, mine)
         if params is not None:
-            said.append(f"predicates: {n.label} skips rows for which this does not hold: {params['pushed']}")
-        return params
+            said.append(f"predicates: {n.label} skips rows for which this does not hold: {in_words(params['pushed'])}")
+        found = n.operator.units_with(n.params, n.options.get("units", []), mine)
+        if found is not None:
+            units, what = found
+            said.append(f"partitions: {n.label} {what}")
+            return _with_units(n, params, units, mine)
+        return None if params is None else n.replaced(params=params)
 
     return _rebuilt(root, filtered)
+
+
+def _with_units(n: Node, params: dict[str, Any] | None, units: list[Any], tests: list[Predicate]) -> Node:
+    """A source that reads these units only; of those that a run draws anew, the ones that the tests leave."""
+    draws, of = n.each_run, n.operator.units_with
+
+    def each_run(k: int) -> dict[str, Any]:
+        assert draws is not None
+        different = draws(k)
+        found = of(n.params, different["units"], tests) if "units" in different else None
+        return different if found is None else {**different, "units": found[0]}
+
+    return n.replaced(params=params, options={**n.options, "units": units}, each_run=each_run if draws is not None else None)
+
+
+def in_words(tests: tuple[Any, ...]) -> str:
+    """Expressions of which all have to hold, for people."""
+    return " and ".join(map(_said, tests)) if len(tests) < 2 else f"({' and '.join(map(_said, tests))})"
+
+
+def _said(e: Any) -> str:
+    try:
+        return str(e.to_pyarrow())
+    except Exception:  # it has no such form
+        return str(_lazy.expressions.inline(e))
 
 
 def _predicates_on_input(n: Node, above: list[Predicate]) -> list[Predicate]:
@@ -112,12 +144,12 @@ def top_k(root: Node, said: list[str]) -> Node:
     """Operators of which a limit wants the first rows only are told how many."""
     asked: dict[int, int | None] = _asked(root, None, _rows_of_input)
 
-    def first(n: Node) -> dict[str, Any] | None:
+    def first(n: Node) -> Node | None:
         most = asked[id(n)]
         params = n.operator.first(n.params, most) if most is not None else None
         if params is not None:
             said.append(f"top-k: {n.label} keeps {most:,} rows of each task")
-        return params
+        return None if params is None else n.replaced(params=params)
 
     return _rebuilt(root, first)
 
@@ -153,7 +185,7 @@ def dictionary_encoding(root: Node, said: list[str], on_error: str) -> Node:
             continue
         said.append(f"dictionary encoding: strings of few values stay numbers into a dictionary from {source.label} to {end.label}")
         encoded |= {id(end), id(source)}
-    return _rebuilt(root, lambda n: {**n.params, "encoded": True} if id(n) in encoded else None) if encoded else root
+    return _rebuilt(root, lambda n: n.replaced(params={**n.params, "encoded": True}) if id(n) in encoded else None) if encoded else root
 
 
 def _one_task(chain: list[Node]) -> bool:
@@ -217,11 +249,11 @@ def _asked(root: Node, everything: T, of_input: Callable[[Node, T], T]) -> dict[
     return asked
 
 
-def _rebuilt(root: Node, changed: Callable[[Node], dict[str, Any] | None]) -> Node:
-    """root with other parameters where changed() gives some."""
+def _rebuilt(root: Node, changed: Callable[[Node], Node | None]) -> Node:
+    """root with what changed() gives in the place of a node (None: the node itself)."""
     made: dict[int, Node] = {}
     for n in _in_order(root):
         inputs = n.inputs if n.operator.blocking else tuple([made[id(i)] for i in n.inputs])
-        params = changed(n)
-        made[id(n)] = n if params is None and inputs == n.inputs else n.replaced(params=params, inputs=inputs)
+        new = changed(n) or n
+        made[id(n)] = new if inputs == n.inputs else new.replaced(inputs=inputs)
     return made[id(root)]

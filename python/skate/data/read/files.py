@@ -247,11 +247,7 @@ def file_source(
 
         s = schema()
         for k, v in named_by_path.items():
-            s = (
-                s.append(pa.field(k, _lazy.to_arrow.from_objects([v], None).type if v is not None else pa.string()))
-                if k not in s.names
-                else s
-            )
+            s = s.append(pa.field(k, said_column(params, k, v, 0).type)) if k not in s.names else s
         return s.append(pa.field("path", pa.string())) if include_paths and "path" not in s.names else s
 
     return Source(
@@ -305,6 +301,64 @@ def reshuffled(listing: Listing, shuffle: Any, units: Any) -> Any:
     return each_run
 
 
+def units_with(params: dict[str, Any], units: list[Any], tests: list[tuple[Any, set[str]]]) -> tuple[list[Any], str] | None:
+    """(the units without the files whose paths say that one of the tests does not hold, what was left out in words); None: no file is.
+
+    Args:
+        params: Of the reader.
+        units: Each of paths, or of tuples that begin with one.
+        tests: Expressions over columns of the rows, with the columns of each.
+    """
+    parse = parser(params["partitioning"])
+    needed: dict[str, bool] = {}  # by folder
+    about: dict[int, Any] = {}  # tests that left out files
+    lists = [pickle.loads(u) for u, _, _ in units]
+    for entry in (e for entries in lists for e in entries):
+        folder = os.path.dirname(_path_of(entry))
+        if folder in needed:
+            continue
+        said = parse(_path_of(entry))
+        mine = [(e, used) for e, used in tests if used & said.keys()]
+        row = _row_of(params, said) if mine else None
+        known = _lazy.expr_bounds.Known({}, row)
+        failed = None if row is None else next((e for e, _ in mine if not _lazy.expr_bounds.may_hold(e, known)), None)
+        needed[folder] = failed is None
+        if failed is not None:
+            about[id(failed)] = failed
+    kept = [[e for e in entries if needed[os.path.dirname(_path_of(e))]] for entries in lists]
+    n, of = (len({_path_of(e) for entries in some for e in entries}) for some in (kept, lists))
+    if n == of:
+        return None
+    out = []
+    for (unit, rows, size), entries, all_ in zip(units, kept, lists, strict=True):
+        if len(entries) == len(all_):
+            out.append((unit, rows, size))
+        elif entries:
+            out.append((pickle.dumps(entries), -1, max(1, size * len(entries) // len(all_)) if size > 0 else size))
+    if not out:  # one file says what the columns are
+        first = next(e for entries in lists for e in entries)
+        out = [(pickle.dumps([first if isinstance(first, str) else (first[0], [])]), -1, 1)]
+    what = " and ".join(_lazy.expressions.inline(e) for e in list(about.values())[:4])
+    return out, f"reads {n:,} of {of:,} files, by what the folders say: {what}"
+
+
+def _path_of(entry: Any) -> str:
+    return entry if isinstance(entry, str) else entry[0]
+
+
+def _row_of(params: dict[str, Any], said: dict[str, Any]) -> Any:
+    """A batch of one row: what a path says, as with_columns() has it; "typed" of params: the types of columns that are in the files, too. None where a value is none of its type."""
+    import pyarrow as pa
+
+    typed = params.get("typed") or {}
+    columns = [said_column(params, k, v, 1) for k, v in said.items()]
+    try:
+        columns = [c.cast(typed[k]) if k in typed else c for k, c in zip(said, columns, strict=True)]
+    except pa.ArrowException:
+        return None
+    return pa.RecordBatch.from_arrays(columns, names=list(said))
+
+
 def parser(partitioning: Any) -> Any:
     """The PathPartitionParser of a Partitioning; None for None."""
     if partitioning is None:
@@ -325,7 +379,7 @@ def run(params: dict[str, Any], task: Any, doing: str, read_file: Any) -> Iterat
         extra = parse(path) if parse else {}
         try:
             for rb in read_file(params, task, path):
-                yield with_columns(rb, extra, path if params["include_paths"] else None)
+                yield with_columns(params, rb, extra, path if params["include_paths"] else None)
                 task.source_row += rb.num_rows
         except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, EOFError) as e:
             if isinstance(e, TypeError) and not tolerates(params):  # of a user's decoder, it may be
@@ -366,14 +420,22 @@ def tolerates(params: dict[str, Any]) -> bool:
     return (params.get("on_error") or "raise") != "raise"
 
 
-def with_columns(rb: Any, extra: dict[str, Any], path: str | None) -> Any:
+def said_column(params: dict[str, Any], name: str, v: Any, n: int) -> Any:
+    """A column of n times what a path says."""
+    import pyarrow as pa
+
+    if v is None:
+        kinds = {int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+        return pa.nulls(n, kinds.get((params["partitioning"].field_types or {}).get(name, str), pa.string()))
+    return _lazy.to_arrow.from_objects([v] * n, None) if n else _lazy.to_arrow.from_objects([v], None).slice(1)
+
+
+def with_columns(params: dict[str, Any], rb: Any, extra: dict[str, Any], path: str | None) -> Any:
     """rb with columns for what its path says. A column that is there must say the same, or nothing (null, NaN): ValueError names it."""
     import pyarrow as pa
 
     for k, v in extra.items():
-        col = _lazy.to_arrow.from_objects([v] * rb.num_rows, None) if v is not None else pa.nulls(rb.num_rows, pa.string())
-        if rb.num_rows == 0 and v is not None:
-            col = _lazy.to_arrow.from_objects([v], None).slice(1)
+        col = said_column(params, k, v, rb.num_rows)
         i = rb.schema.get_field_index(k)
         if i < 0:
             rb = rb.append_column(k, col)

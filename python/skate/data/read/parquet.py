@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import importlib
 import pickle
+import re
 import resource
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,7 @@ from skate.data.context import DataContext
 from skate.data.files.paths import is_folder
 from skate.data.files.reading import open_file
 from skate.data.on_error import check_policy, is_fatal
-from skate.data.read.files import HIVE, keep_paths, list_files, named, parser, reshuffled, tolerates, unreadable, with_columns
+from skate.data.read.files import HIVE, keep_paths, list_files, named, parser, reshuffled, said_column, tolerates, unreadable, with_columns
 from skate.data.read.source import Facts, ReadOptions, Source, check_num_blocks, min_units
 from skate.data.values.unify import cast_batch, check_names, columns_are, unify
 
@@ -105,7 +106,7 @@ def read_parquet(
     parse = parser(partitioning)
     listing, infos, damaged = _found(paths, filesystem, file_extensions, partition_filter, filter, parse, tolerant)
     stored, cast = _stored(listing.paths, infos, _lazy.marks.bare(schema))
-    full = _known(stored, parse(listing.paths[0]) if parse else {}, include_paths)
+    full = _known({"partitioning": partitioning}, stored, parse(listing.paths[0]) if parse else {}, include_paths)
     if include_paths:
         check_names([*stored.names, "path"], "read_parquet with include_paths")
     _check_columns(columns, full, stored, listing.paths[0])
@@ -117,6 +118,7 @@ def read_parquet(
         "pushed": None,
         "schema": stored if cast else None,
         "partitioning": partitioning,
+        "typed": {f.name: f.type for f in stored if parse and f.name in parse(listing.paths[0])},
         "names": [n for n in full.names if not include_paths or n != "path"],
         "stored": list(stored.names),
         "batch_size": batch_size,
@@ -219,14 +221,14 @@ def _unified(schemas: list[Any], files: list[str]) -> Any:
         raise TypeError(f"read_parquet: {e}; schema= says what all of them are read as") from None
 
 
-def _known(stored: Any, said: dict[str, Any], with_path: bool) -> Any:
+def _known(params: dict[str, Any], stored: Any, said: dict[str, Any], with_path: bool) -> Any:
     """The columns of all: those in the files, those that the paths name, "path"."""
     import pyarrow as pa
 
     s = stored.remove_metadata()
     for k, v in said.items():
         if k not in s.names:
-            s = s.append(pa.field(k, pa.string() if v is None else _lazy.to_arrow.from_objects([v], None).type))
+            s = s.append(pa.field(k, said_column(params, k, v, 0).type))
     return s.append(pa.field("path", pa.string())) if with_path and "path" not in s.names else s
 
 
@@ -246,8 +248,10 @@ def _footers(fs: Any, paths: list[str], filter: Any, parse: Any) -> list[Any]:  
                 schema = pf.schema_arrow
             if filter is not None:
                 said = parse(path) if parse else {}
-                frag = _fragment(fs, path, None, said).subset(filter, schema=_known(schema, said, False))
-                keep = {rg.id for rg in frag.row_groups}
+                frag = _part(
+                    _fragment(fs, path, said), filter, _known({"partitioning": parse.scheme} if parse else {}, schema, said, False)
+                )
+                keep = {rg.id for rg in frag.row_groups} if frag is not None else set()
                 groups = [g for g in groups if g[0] in keep]
         except Exception as e:
             if is_fatal(e, reading=True):
@@ -286,7 +290,7 @@ def _register(footer: Any) -> None:
             importlib.import_module(f"skate.data.{module}")
 
 
-def _fragment(fs: Any, path: str, groups: list[int] | None, said: dict[str, Any]) -> Any:
+def _fragment(fs: Any, path: str, said: dict[str, Any]) -> Any:
     import pyarrow.compute as pc
     import pyarrow.dataset as pads
     from pyarrow import fs as pafs
@@ -296,11 +300,27 @@ def _fragment(fs: Any, path: str, groups: list[int] | None, said: dict[str, Any]
         e = pc.field(k).is_null() if v is None else pc.field(k) == v
         where = e if where is None else where & e
     return pads.ParquetFileFormat().make_fragment(
-        path if fs is None else open_file(fs, path),
-        filesystem=pafs.LocalFileSystem() if fs is None else None,
-        row_groups=groups,
-        partition_expression=where,
+        path if fs is None else open_file(fs, path), filesystem=pafs.LocalFileSystem() if fs is None else None, partition_expression=where
     )
+
+
+def _part(fragment: Any, test: Any, schema: Any) -> Any:
+    """A fragment with the row groups that may have rows for which a pyarrow expression holds; None: there are none. Statistics of floats leave NaN out, which Arrow forgets: where such a
+    column is tested for what is true of NaN, the path alone decides."""
+    import pyarrow as pa
+    import pyarrow.dataset as pads
+
+    text = str(test)
+    if _false_of_nan(text) or not any(pa.types.is_floating(f.type) and f.name in text for f in schema):
+        return fragment.subset(test, schema=schema)
+    whole = pads.FileSystemDataset([fragment], schema, fragment.format)
+    return next(iter(whole.get_fragments(filter=test)), None)
+
+
+def _false_of_nan(test: str) -> bool:
+    """Whether the text of a pyarrow expression has nothing but what is false for NaN where it is for all numbers: comparisons other than !=, and, or."""
+    bare = re.sub(r'"(?:[^"\\]|\\.)*"', "", test)
+    return "!=" not in bare and "nan" not in bare.lower() and set(re.findall(r"(\w+)\(", bare)) <= {"is_in", "is_valid", "and", "or"}
 
 
 def _units(paths: list[str], infos: list[tuple[Any, Groups]], override: int | None) -> list[tuple[bytes, int, int]]:
@@ -333,16 +353,23 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 
     wrong = (pa.ArrowException, OSError, ValueError, TypeError, KeyError)
     parse = parser(params["partitioning"])
+    keep, empty, given = _Rows(params), None, False
     for path, groups in pickle.loads(task.unit):
         task.source, task.source_row = path, None
         said = parse(path) if parse else {}
         try:
-            with _File(params, task, path, groups, said) as file:
+            with _File(keep.params, task, path) as file:
+                few = file.needed(groups)
                 # where bad records are tolerated, row groups are read one by one: a damaged one costs itself, whatever else is in the unit
-                for part in [[g] for g in groups] if tolerates(params) and groups else [groups]:
+                for part in [[g] for g in few] if tolerates(params) and few else [few]:
                     try:
                         for rb in file.batches(part):
-                            yield from _finish(params, rb, path, said)
+                            rb = keep.of(_finish(keep.params, rb, path, said))
+                            if keep.all or rb.num_rows:
+                                given = True
+                                yield from _handed_on(params, rb)
+                            else:
+                                empty = rb
                     except wrong as e:
                         if not tolerates(params):
                             raise
@@ -350,9 +377,41 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
                         unreadable(params, task, why, path, file.row)
         except wrong as e:
             unreadable(params, task, named(e, "read_parquet", path), path)
+    if empty is not None and not given:  # it says what the columns are
+        yield from _handed_on(params, empty)
 
 
-def _wanted(params: dict[str, Any], schema: Any, said: dict[str, Any]) -> list[str] | None:
+class _Rows:
+    """Which rows of a batch are given out: those that pass filter= (of pyarrow) and the tests that the optimiser pushed. all: there are no tests; params: those of the read, with the columns
+    that filter= needs."""
+
+    def __init__(self, params: dict[str, Any]):
+        self.test, self.pushed, self.columns = params["filter"], params["pushed"] or (), None
+        self.params, self.all = params, self.test is None and not self.pushed
+        if self.test is not None and params["columns"] is not None:
+            text = str(self.test)
+            more = [n for n in params["names"] if n in text and n not in params["columns"]]
+            self.columns = [*params["columns"], *(["path"] if params["include_paths"] and "path" not in params["columns"] else [])]
+            self.params = {**params, "columns": [*params["columns"], *more]}
+
+    def of(self, rb: Any) -> Any:
+        """A batch without the rows that fail. A test that fails itself leaves all: the filter that it is from, which sees them next, says what is wrong."""
+        import pyarrow as pa
+
+        for e in self.pushed:
+            try:
+                mask = _lazy.expr_eval.mask(e, rb)
+            except Exception:
+                continue
+            rb = rb.filter(mask) if isinstance(mask, pa.Array) else rb.slice(0, rb.num_rows if mask.as_py() else 0)
+        if self.test is None:
+            return rb
+        kept = pa.Table.from_batches([rb]).filter(self.test).combine_chunks()
+        rb = next(iter(kept.to_batches()), rb.slice(0, 0))
+        return rb if self.columns is None else rb.select([c for c in self.columns if c in rb.schema.names])
+
+
+def _wanted(params: dict[str, Any], schema: Any) -> list[str] | None:
     """The columns to read from a file; None: all."""
     asked = params["columns"]
     return None if asked is None else [c for c in asked if c in schema.names]
@@ -361,24 +420,17 @@ def _wanted(params: dict[str, Any], schema: Any, said: dict[str, Any]) -> list[s
 class _File:
     """One file while it is read. row: the place in it of the first row that has not been given out; None with a filter, which does not tell."""
 
-    def __init__(self, params: dict[str, Any], task: Any, path: str, groups: list[int], said: dict[str, Any]):
-        self.params, self.task, self.path, self.said = params, task, path, said
-        self.tests = [t for t in (params["filter"], params["pushed"]) if t is not None]
-        self.row: int | None = None
-        self.f: Any = None
-        self.pf: Any = None
-        self.fragment: Any = None
-        if self.tests:
-            self.fragment = _fragment(params.get("fs"), path, groups, said)
-        else:
-            import pyarrow.parquet as pq
+    def __init__(self, params: dict[str, Any], task: Any, path: str):
+        import pyarrow.parquet as pq
 
-            self.f = self._opened(params.get("fs"), path)
-            try:
-                self.pf = pq.ParquetFile(self.f, memory_map=False)
-            except BaseException:
-                self.f.close()
-                raise
+        self.params, self.task, self.path = params, task, path
+        self.row: int | None = None
+        self.f = self._opened(params.get("fs"), path)
+        try:
+            self.pf = pq.ParquetFile(self.f, memory_map=False)
+        except BaseException:
+            self.f.close()
+            raise
 
     @staticmethod
     def _opened(fs: Any, path: str) -> Any:
@@ -397,36 +449,33 @@ class _File:
         return self
 
     def __exit__(self, *_: Any) -> None:
-        if self.pf is not None:
-            self.pf.close()
-            self.f.close()
+        self.pf.close()
+        self.f.close()
+
+    def needed(self, groups: list[int]) -> list[int]:
+        """Those of some row groups that may have rows for which the tests hold that the optimiser pushed."""
+        tests = self.params["pushed"]
+        if not tests or not groups:
+            return groups
+        md, schema, given = self.pf.metadata, self.pf.schema_arrow, self.params["schema"]
+        at = _lazy.parquet_bounds.indices(md, {n for e in tests for n in _lazy.expressions.columns_of(e) or ()})
+        if given is not None:  # values that are cast may lie otherwise than statistics say; integers do not
+            at = {n: i for n, i in at.items() if n in given.names and _same_order(schema.field(n).type, given.field(n).type)}
+
+        def may(g: int) -> bool:
+            known = _lazy.expr_bounds.Known({n: _lazy.parquet_bounds.bounds(md, g, i, schema.field(n).type) for n, i in at.items()})
+            return all(_lazy.expr_bounds.may_hold(e, known) for e in tests)
+
+        return [g for g in groups if may(g)] if at else groups
 
     def batches(self, groups: list[int]) -> Iterator[Any]:
         """The rows of some row groups."""
-        return self._plain(groups) if self.fragment is None else self._filtered(groups)
-
-    def _filtered(self, groups: list[int]) -> Iterator[Any]:
-        """Batches of the rows that pass; row groups that their statistics rule out are not read."""
-        test = self.tests[0]
-        for t in self.tests[1:]:
-            test = test & t
-        physical = self.fragment.physical_schema
-        asked = _wanted(self.params, physical, self.said)
-        columns = list(physical.names) if asked is None else asked
-        size = self.params["batch_size"] or 131072
-        known = _known(physical, self.said, False)
-        part = self.fragment if list(groups) == [g.id for g in self.fragment.row_groups] else self.fragment.subset(row_group_ids=groups)
-        for rb in part.to_batches(schema=known, columns=columns, filter=test, use_threads=False, batch_size=size):
-            self.task.source = self.path
-            yield rb
-
-    def _plain(self, groups: list[int]) -> Iterator[Any]:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         params, task, pf = self.params, self.task, self.pf
         md = pf.metadata
-        columns = _wanted(params, pf.schema_arrow, self.said)
+        columns = _wanted(params, pf.schema_arrow)
         rows = sum(md.row_group(g).num_rows for g in groups)
         if not rows:
             schema = pf.schema_arrow if columns is None else pa.schema([pf.schema_arrow.field(c) for c in columns])
@@ -439,11 +488,18 @@ class _File:
             pf = pq.ParquetFile(self.f, metadata=md, memory_map=False, read_dictionary=encoded)
         size = _bytes_per_row(md, groups, columns)
         step = params["batch_size"] or max(1024, min(rows, int(min(BATCH_BYTES, task.target) / max(1.0, size))))
-        self.row = sum(md.row_group(g).num_rows for g in range(groups[0]))
+        whole = params["filter"] is None and not params["pushed"]  # else rows of a batch are not those that stand side by side in the file
+        self.row = sum(md.row_group(g).num_rows for g in range(groups[0])) if whole else None
         for rb in pf.iter_batches(step, row_groups=groups, columns=columns, use_threads=False):
             task.source_row = self.row
-            self.row += rb.num_rows
+            self.row = None if self.row is None else self.row + rb.num_rows
             yield _lazy.encoded_text.encode(rb, encoded) if encoded else rb
+
+
+def _same_order(a: Any, b: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(a.equals(b) or (pa.types.is_integer(a) and pa.types.is_integer(b)))
 
 
 # Bytes of a value in Arrow; of text those of an offset.
@@ -463,7 +519,7 @@ def _bytes_per_row(md: Any, groups: list[int], columns: list[str] | None) -> flo
     return size / max(1, rows)
 
 
-def _finish(params: dict[str, Any], rb: Any, path: str, said: dict[str, Any]) -> Iterator[Any]:
+def _finish(params: dict[str, Any], rb: Any, path: str, said: dict[str, Any]) -> Any:
     """The batch in the schema of all, with what its path says, in the order asked for."""
     import pyarrow as pa
 
@@ -473,7 +529,7 @@ def _finish(params: dict[str, Any], rb: Any, path: str, said: dict[str, Any]) ->
     if schema is not None:
         want = [f for f in schema if (asked is None or f.name in asked) and (f.name not in said or f.name in rb.schema.names)]
         rb = cast_batch(rb.select([f.name for f in want if f.name in rb.schema.names]), pa.schema(want))
-    rb = with_columns(rb, {k: v for k, v in said.items() if asked is None or k in asked}, path if params["include_paths"] else None)
+    rb = with_columns(params, rb, {k: v for k, v in said.items() if asked is None or k in asked}, path if params["include_paths"] else None)
     if schema is not None and (typed := [f for f in schema if f.name in said and f.name in rb.schema.names]):
         for f in typed:
             rb = rb.set_column(rb.schema.get_field_index(f.name), f, rb.column(f.name).cast(f.type))
@@ -484,9 +540,16 @@ def _finish(params: dict[str, Any], rb: Any, path: str, said: dict[str, Any]) ->
         rb = rb.select([c for c in order if c in rb.schema.names])
     for name, (dtype, shape) in (params["tensors"] or {}).items():
         rb = rb.set_column(rb.schema.get_field_index(name), name, _tensor(name, rb.column(name), shape, dtype))
+    return rb
+
+
+def _handed_on(params: dict[str, Any], rb: Any) -> Iterator[Any]:
+    """Through _block_udf, where there is one."""
     if params["udf"] is None:
         yield rb
     else:
+        import pyarrow as pa
+
         yield from _lazy.batch.from_batch(params["udf"](pa.Table.from_batches([rb])), "read_parquet")
 
 

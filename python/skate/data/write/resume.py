@@ -32,6 +32,7 @@ from typing import Any
 from skate import _lazy, _skate
 from skate.data.files.retry import retried
 from skate.data.plan.node import Node
+from skate.data.plan.optimise import optimised
 from skate.data.run import execute
 from skate.data.run.blocks import fetch
 from skate.data.write.level import again, misfits, of_file
@@ -55,7 +56,7 @@ class Job:
     def __init__(self, ds: Any, target: str, how: SaveMode, params: dict[str, Any], log_path: str | None):
         self.target, self.how = target, how
         self.folder = os.path.join(target, FOLDER)
-        self.units = self._units(ds._node)
+        self.units = self._units(optimised(ds._node, "raise")[0])
         self.parts = _lazy.fingerprint.fingerprint(ds, params)
         self.path = log_path or os.path.join(self.folder, "log")
         self.files: dict[int, list[File]] = {}

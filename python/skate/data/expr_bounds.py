@@ -1,0 +1,183 @@
+"""What an expression can be where only bounds of its columns are known: may_hold(). It decides which row groups (bounds: their statistics) and which files (what their paths say) a filter needs.
+
+The truth is that of expr_eval.py (docs/design/predicates.md): an expression is true, false or null for a row, and here it gets the set of those that it may be for some row within the bounds.
+A set that is too large is right and costs time only; so whatever is not known here is all three. Values are compared as values/comparison.py places them, exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from skate.data.expr_eval import COMPARISONS, listed, mask
+from skate.data.expressions import AliasExpr, BinaryExpr, ColumnExpr, Expr, LiteralExpr, Operation, UnaryExpr, columns_of
+from skate.data.values.comparison import FLIPPED, position
+
+TRUE, FALSE, NULL = 1, 2, 4
+ANYTHING = TRUE | FALSE | NULL
+
+
+class Bounds(NamedTuple):
+    """What is known of the values of a column.
+
+    Args:
+        type: Of the column; without dictionaries, runs and views.
+        low: No value is below this one (NaN aside), as position() has it; None with high: nothing is known.
+        high: No value is above this one.
+        values: There may be values that are neither null nor NaN.
+        nan: There may be NaN.
+        nulls: There may be nulls.
+    """
+
+    type: pa.DataType
+    low: Any
+    high: Any
+    values: bool = True
+    nan: bool = False
+    nulls: bool = False
+
+
+def conjuncts(e: Expr) -> Iterator[Expr]:
+    """The expressions that all have to be true for e to be true."""
+    todo = [e]
+    while todo:
+        e = todo.pop()
+        if isinstance(e, AliasExpr):
+            todo.append(e.expr)
+        elif isinstance(e, BinaryExpr) and e.op is Operation.AND:
+            todo += [e.right, e.left]
+        else:
+            yield e
+
+
+class Known(NamedTuple):
+    """What is known of some rows: bounds of columns, and a batch of one row of the columns that have one value in all of them. Of other columns nothing is known."""
+
+    bounds: Mapping[str, Bounds]
+    row: pa.RecordBatch | None = None
+
+
+def may_hold(e: Expr, known: Known) -> bool:
+    """Whether e may be true for one of the rows."""
+    return bool(_outcomes(e, known) & TRUE)
+
+
+def _outcomes(e: Expr, known: Known) -> int:
+    if known.row is not None and (used := columns_of(e)) and used <= set(known.row.schema.names):
+        return _of_row(e, known.row)
+    if isinstance(e, AliasExpr):
+        return _outcomes(e.expr, known)
+    if isinstance(e, LiteralExpr):
+        return NULL if e.value is None else TRUE if e.value is True else FALSE if e.value is False else ANYTHING
+    if isinstance(e, ColumnExpr):
+        b = known.bounds.get(e._name)
+        if b is None or not pa.types.is_boolean(b.type):
+            return ANYTHING
+        return _either(b.values and (b.high is None or b.high), b.values and (b.low is None or not b.low), b.nulls)
+    if isinstance(e, UnaryExpr):
+        return _of_unary(e, known)
+    if not isinstance(e, BinaryExpr):
+        return ANYTHING
+    if e.op in (Operation.AND, Operation.OR):
+        return _joined(e.op is Operation.AND, _outcomes(e.left, known), _outcomes(e.right, known))
+    if e.op in (Operation.IN, Operation.NOT_IN):
+        among = _among(_bounds(e.left, known), e.right)
+        return among if e.op is Operation.IN else _inverted(among)
+    op = COMPARISONS.get(e.op)
+    if op is None:
+        return ANYTHING
+    if isinstance(e.right, LiteralExpr):
+        return _compared(op, _bounds(e.left, known), e.right.value)
+    return _compared(FLIPPED[op], _bounds(e.right, known), e.left.value) if isinstance(e.left, LiteralExpr) else ANYTHING
+
+
+def _of_row(e: Expr, row: pa.RecordBatch) -> int:
+    try:
+        v = mask(e, row)
+    except Exception:  # The filter itself says what is wrong.
+        return ANYTHING
+    v = (v[0] if isinstance(v, pa.Array) else v).as_py()
+    return NULL if v is None else TRUE if v else FALSE
+
+
+def _bounds(e: Expr, known: Known) -> Bounds | None:
+    while isinstance(e, AliasExpr):
+        e = e.expr
+    return known.bounds.get(e._name) if isinstance(e, ColumnExpr) else None
+
+
+def _either(true: Any, false: Any, null: Any) -> int:
+    return (TRUE if true else 0) | (FALSE if false else 0) | (NULL if null else 0)
+
+
+def _inverted(a: int) -> int:
+    return _either(a & FALSE, a & TRUE, a & NULL)
+
+
+def _of_unary(e: UnaryExpr, known: Known) -> int:
+    if e.op is Operation.NOT:
+        return _inverted(_outcomes(e.operand, known))
+    b = _bounds(e.operand, known)
+    if b is None:
+        a = _outcomes(e.operand, known)
+        null, other = a & NULL, a & (TRUE | FALSE)
+    else:
+        null, other = b.nulls, b.values or b.nan
+    return _either(null, other, False) if e.op is Operation.IS_NULL else _either(other, null, False)
+
+
+def _joined(both: bool, a: int, b: int) -> int:
+    """Kleene's AND (both) or OR of all that a may be with all that b may be."""
+    strong, weak = (FALSE, TRUE) if both else (TRUE, FALSE)
+    out = 0
+    for x in (TRUE, FALSE, NULL):
+        for y in (TRUE, FALSE, NULL):
+            if x & a and y & b:
+                out |= strong if strong in (x, y) else NULL if NULL in (x, y) else weak
+    return out
+
+
+def _compared(op: str, b: Bounds | None, v: Any) -> int:
+    """A column within bounds, compared with one value."""
+    if v is None or isinstance(v, pa.Scalar) and not v.is_valid:
+        return NULL
+    at = None if b is None else position(v, b.type)
+    if b is None or at is None:
+        return ANYTHING
+    unequal = op == "!="
+    out = _either(b.nan and unequal, b.nan and not unequal, b.nulls)
+    if not b.values:
+        return out
+    if at != at:
+        return out | (TRUE if unequal else FALSE)
+    if b.low is None or b.high is None:
+        return out | TRUE | FALSE
+    low, high = b.low, b.high
+    if op in ("==", "!="):
+        same, other = low <= at <= high, not low == at == high
+        return out | (_either(other, same, False) if unequal else _either(same, other, False))
+    if op in ("<", ">="):
+        less, rest = low < at, high >= at
+    else:
+        less, rest = low <= at, high > at
+    return out | (_either(less, rest, False) if op in ("<", "<=") else _either(rest, less, False))
+
+
+def _among(b: Bounds | None, e: Expr) -> int:
+    """Whether a column within bounds has one of the values of a list; never null."""
+    if b is None or not isinstance(e, LiteralExpr):
+        return TRUE | FALSE
+    values = listed(e.value)
+    places = [position(v, b.type) for v in values if not (v is None or isinstance(v, pa.Scalar) and not v.is_valid)]
+    if None in places:
+        return TRUE | FALSE
+    null, nan = len(places) < len(values), any(at != at for at in places)
+    out = _either(b.nulls and null or b.nan and nan, b.nulls and not null or b.nan and not nan, False)
+    if b.values:
+        low, high = b.low, b.high
+        open_ = low is None or high is None
+        inside = any(at == at and (open_ or low <= at <= high) for at in places)
+        out |= _either(inside, open_ or not (low == high and inside), False)
+    return out
