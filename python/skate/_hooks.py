@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 
-from skate import _job, _lazy, _skate, _user_errors, options, ref, serialize
+from skate import _job, _lazy, _prints, _skate, _user_errors, options, ref, serialize
 from skate._user_errors import only_text
 
 
@@ -64,8 +64,7 @@ def after_fork():
         set_gpus(())
     for name in ("SKATE_FORK_FD", "SKATE_CTL"):  # the C side has unset them; os.environ was read before
         os.environ.pop(name, None)
-    if sys.stdout is not None:
-        sys.stdout.reconfigure(line_buffering=True)  # a worker may be killed at any time: what it printed is not to be lost in a buffer  # pyright: ignore[reportAttributeAccessIssue]
+    _prints.begin(b"print_labels" not in _job.handed)
     numpy = sys.modules.get("numpy")
     if numpy is not None and "numpy.random" in sys.modules:
         numpy.random.seed(int.from_bytes(os.urandom(4), "little"))

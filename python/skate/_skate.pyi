@@ -141,6 +141,8 @@ def set_hooks(**hooks: Callable[..., Any]) -> None:
     after_fork()                              in a fresh worker
     named(space, name)                        in the driver, on a thread of its own: an actor of a namespace that begins with "_" was made (skate._job.SERVED)
     idle()                                    in a worker that has had nothing to do for a second
+    prints() -> None                          in the driver: what workers have printed is shown
+    task_over() -> None                       in a worker: a task ended that had called tidy_later(), or had begun a line
     note(bytes) -> None                       in the fork server: imports, sys.path, cwd (bytes made by skate._hooks.preload_note)
     """
 
@@ -507,6 +509,16 @@ def weak_token(actor: int) -> ActorToken: ...  # not counted, `ready` is None: o
 def doing(
     label: str, what: str = "", first: int = 0, last: int = -1, source: str = "", row: int | None = None, task: int | None = None, /
 ) -> None: ...
+def prints_wait(pause_ms: int) -> bool: ...  # in the driver, on a thread of its own: until workers have printed something; False: it is over
+def prints_take(last: bool, labels: bool) -> list[tuple[int, bytes]]: ...  # (1 or 2, whole lines)
+def prints_end() -> None: ...
+def prints_close() -> None: ...
+def prints_begin(labels: bool) -> None: ...  # in a fresh worker
+def say(to: int, data: Any) -> int: ...  # prints bytes to 1 or 2, line by line
+def say_now(to: int) -> None: ...  # also what has no end yet
+def tidy_later() -> None: ...  # the task_over hook is called when this task ends
+def plain(fd: int) -> int: ...  # in a worker: a descriptor of what the driver has as 1 or 2; -1: the process's own are that
+def terminal(take: bool, wait: bool) -> int: ...  # 0: this process has it now (or lets it go); else the pid of who has it
 def crash_fd() -> int: ...  # where a crash handler may write in a worker; -1 elsewhere
 def serve() -> bool:
     """Fork server and workers: first call of skate._worker_main. Returns False when this process is none."""

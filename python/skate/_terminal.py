@@ -1,8 +1,8 @@
 """One line on a terminal (stderr), or below a cell of a notebook, that says how far something is; drawn at most five times a second, and nothing anywhere else.
 
 The line is drawn by rich, which is imported when a line is first drawn: 0.4 s after the work began, so that short work never pays for it. What the program prints
-meanwhile comes above it: whoever writes to the terminal erases the line first, this process and the workers (above()), and the next tick draws it below
-what was written. So no process has to know of the lines of another one; and there is one line at most, that of the work that began first.
+meanwhile comes above it, and so does what tasks print, which this process writes (_prints.py): sys.stdout and sys.stderr erase the line first, and the next tick draws it below
+what was written. There is one line at most, that of the work that began first; and none while a worker's debugger has the terminal (_debugger.py).
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from skate import _skate
 from skate._words import clock
 
 EVERY_S = 0.2
@@ -35,17 +37,18 @@ class Look:
 class Above:
     """sys.stdout or sys.stderr while there may be a line on the terminal: what is written erases the line first. All else is the stream's."""
 
-    def __init__(self, stream: Any, erase: Callable[[], Any]):
-        self._stream, self._erase = stream, erase
+    def __init__(self, stream: Any, erase: Callable[[], Any], lock: Any):
+        self._stream, self._erase, self._lock = stream, erase, lock
         self.ended = True  # what was written last ends a line: a new one may be drawn
 
     def write(self, text: str) -> int:
         """Writes text where the line was."""
-        if text:
-            if self.ended:
-                self._erase()
-            self.ended = text.endswith("\n")
-        return self._stream.write(text)
+        with self._lock:  # nor is one drawn meanwhile by another thread
+            if text:
+                if self.ended:
+                    self._erase()
+                self.ended = text.endswith("\n")
+            return self._stream.write(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
         """Writes several texts."""
@@ -74,27 +77,11 @@ def _redirect(old: Any, new: Any) -> None:
                 h.stream = new
 
 
-def above(wanted: Callable[[], bool]) -> None:
-    """In a worker: what functions print goes above the line that the driver may have on the same terminal. wanted: whether there may be such a line now."""
-    if not _is_terminal(sys.stderr):
-        return
-    for name in ("stdout", "stderr"):
-        stream = getattr(sys, name)
-        if _is_terminal(stream) and not isinstance(stream, Above):
-
-            def erase(stream: Any = stream) -> None:
-                if wanted():
-                    stream.write(ERASE)
-
-            setattr(sys, name, Above(stream, erase))
-            _redirect(stream, getattr(sys, name))
-
-
 class _Terminal:
     """Where a line is drawn on a terminal."""
 
     def __init__(self, out: Any):
-        self.out, self.drawn = out, False
+        self.out, self.drawn, self.lock = out, False, threading.RLock()
         self.mine: dict[str, Above] = {}
         self.console: Any = None
 
@@ -105,6 +92,16 @@ class _Terminal:
             return 119
 
     def draw(self, look: Look) -> None:
+        with self.lock:
+            if _skate.terminal(True, False):  # a debugger's
+                self.drawn = False
+                return
+            try:
+                self._draw(look)
+            finally:
+                _skate.terminal(False, False)
+
+    def _draw(self, look: Look) -> None:
         if self.console is None:
             from rich.console import Console
 
@@ -112,7 +109,7 @@ class _Terminal:
             for name in ("stdout", "stderr"):
                 stream = getattr(sys, name)
                 if stream is self.out or _is_terminal(stream):
-                    self.mine[name] = Above(stream, self.erase)
+                    self.mine[name] = Above(stream, self.erase, self.lock)
                     setattr(sys, name, self.mine[name])
                     _redirect(stream, self.mine[name])
         if not all(a.ended for a in self.mine.values()):
@@ -126,10 +123,12 @@ class _Terminal:
         self.drawn = True
 
     def erase(self) -> None:
-        if self.drawn:
+        with self.lock:
+            if self.drawn and not _skate.terminal(True, False):
+                self.out.write(ERASE)
+                self.out.flush()
+                _skate.terminal(False, False)
             self.drawn = False
-            self.out.write(ERASE)
-            self.out.flush()
 
     def close(self) -> None:
         self.erase()
@@ -193,7 +192,9 @@ def rendered(look: Look, width: int) -> Any:
     what = look.what if len(look.what) <= room else look.what[: room - 1] + "…"
     cells: list[Any] = [Text(what, style="bold"), Text(said)]
     if look.bar:
-        cells.insert(1, ProgressBar(total=None if look.share is None else 1.0, completed=look.share or 0.0, width=columns, pulse=look.share is None))
+        cells.insert(
+            1, ProgressBar(total=None if look.share is None else 1.0, completed=look.share or 0.0, width=columns, pulse=look.share is None)
+        )
     grid = Table.grid(padding=(0, 1, 0, 0))
     for n in (len(what), columns, len(said)) if look.bar else (len(what), len(said)):
         grid.add_column(no_wrap=True, overflow="crop", width=n)

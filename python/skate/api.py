@@ -11,7 +11,7 @@ import sys
 import types
 from _thread import RLock  # threading is slow to import
 
-from skate import _hooks, _in_actor, _job, _lazy, _skate, config, engine, ids, options, surroundings
+from skate import _hooks, _in_actor, _job, _lazy, _prints, _skate, config, engine, ids, options, surroundings
 from skate._user_errors import install_hint
 from skate.actor import ActorClass, ActorHandle, get_actor, method  # noqa: F401
 from skate.exceptions import ActorHandleNotFoundError
@@ -211,7 +211,8 @@ def init(
         logging_level: Without effect; see logging_config.
         logging_format: Without effect; see logging_config.
         logging_config: A skate.LoggingConfig, which is applied here and in the workers.
-        log_to_driver: Without effect: workers write to the terminal of this process.
+        log_to_driver: False: what workers print is not shown. Else it comes line by line through sys.stdout and sys.stderr of this process, with
+            "(name pid=N)" in front (SKATE_PRINT_LABELS=0: without); what tasks printed is there when get() returns their values.
         namespace: Where the names of actors are. Default: one of this job alone.
         runtime_env: What the workers run in: a dict with env_vars, working_dir, py_modules, ...; see skate.runtime_env.RuntimeEnv.
         enable_resource_isolation: Without effect, as the next two: skate makes no cgroups.
@@ -276,6 +277,7 @@ def _open(a: Any, said: dict[str, Any]) -> Context:
     runtime_env = _lazy.runtime_env.check(_lazy.runtime_env.merge(job_config.runtime_env or {}, a.runtime_env or {}))
     job = _job_facts(a, conf, job_config, runtime_env)
     _check_process()
+    conf["prints"] = a.log_to_driver is None or bool(a.log_to_driver)
     conf["argv"] = _worker_argv()
     conf["env"] = _worker_env(runtime_env, job)
     pickled_job = pickle.dumps(job)
@@ -289,6 +291,8 @@ def _open(a: Any, said: dict[str, Any]) -> Context:
     except BaseException:
         _job.tell(None)
         raise
+    if conf["prints"] and conf["engine"] == "local":
+        _prints.start(bool(conf["print_labels"]))
     _skate.stack_install(True)  # Ctrl-\, and `skate stack` from another terminal
     logging = a.logging_config or job_config.py_logging_config
     if logging:
@@ -366,6 +370,8 @@ def _job_facts(a: Any, conf: dict[str, Any], job_config: Any, runtime_env: dict[
     logging = a.logging_config or job_config.py_logging_config
     if logging:
         job["logging"] = vars(logging)
+    if not conf["print_labels"]:
+        job["print_labels"] = False  # the name alone says it, to who does not unpickle it
     return job
 
 
@@ -396,6 +402,7 @@ def shutdown(_exiting_interpreter: bool = False) -> None:
     if _skate.in_worker():
         return
     _skate.shutdown()
+    _prints.stop()
     _in_actor.here.clear()
     timeline = sys.modules.get("skate._private.timeline")
     if timeline is not None:

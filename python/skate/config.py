@@ -116,6 +116,7 @@ KNOBS = {
     ),
     "seed": (0, "SKATE_SEED", "inline engine: random order of tasks from this seed; 0: order of submission"),
     "preload": ("", "SKATE_PRELOAD", "modules that the fork server imports before the first worker, comma-separated"),
+    "print_labels": (1, "SKATE_PRINT_LABELS", "whether lines that tasks print begin with (name pid=N); 0: they are as they were printed"),
     "max_retries": (3, "SKATE_MAX_RETRIES", "default of max_retries: how often a task is run again when its worker died"),
 }
 

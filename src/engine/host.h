@@ -2,6 +2,8 @@
 #ifndef SK_HOST_H
 #define SK_HOST_H
 
+#include <stdatomic.h>
+
 #include "engine/worker.h"
 
 struct sk_host_ops {
@@ -45,6 +47,37 @@ sk_rc sk_look_at(const char *path, struct sk_look *out, struct sk_look_worker *r
 int sk_worker_crash_fd(void);
 /* In a worker of `local`: what the running task has in hand, for the message about its death: cut at 500 bytes. Elsewhere nothing. 20 ns. */
 void sk_worker_doing(const char *text, size_t n);
+
+/* What workers of `local` write to stdout and stderr (local/prints.c). The program opens it before the engine and closes it after that (conf.h). */
+struct sk_prints;
+struct sk_prints_news {
+    const _Atomic uint32_t *now; /* counts what Python code printed in workers */
+    uint32_t seen;               /* at the last take */
+};
+enum { SK_PRINTS_PLAIN = -1 /* workers write where the driver's descriptors lead */, SK_PRINTS_NONE = -2 /* to /dev/null */ };
+#define SK_PRINTS_MARK "\0\x1e" /* before a line that brings its label along; ends a line before it that has no end */
+/* label: "(name pid=N) ", "" where the text brings one along or there is to be none; text without its newline. `to`: 1 or 2. */
+typedef void sk_prints_line(void *ctx, int to, const char *label, const char *text, size_t n);
+sk_rc sk_prints_open(bool none, struct sk_prints **out, struct sk_err *err) SK_MUST_USE; /* none: what they print is for nobody */
+void sk_prints_close(struct sk_prints *p);
+void sk_prints_in_child(struct sk_prints *p); /* of the driver, by fork: closes what it has of it */
+/* On a thread of its own: until there is something to take, after a pause in which lines may gather. False: sk_prints_end was called. */
+bool sk_prints_wait(struct sk_prints *p, int pause_ms);
+void sk_prints_end(struct sk_prints *p);
+/* What is there, line by line; one thread at a time. last: the workers have ended; lines that have no end, too. */
+void sk_prints_take(struct sk_prints *p, bool last, sk_prints_line *line, void *ctx);
+static inline bool sk_prints_due(const struct sk_prints *p) { /* something was printed that no take has seen; 1 ns */
+    const struct sk_prints_news *news = (const struct sk_prints_news *)(const void *)p;
+    return atomic_load_explicit(news->now, memory_order_acquire) != news->seen;
+}
+/* In a worker: it has written what a driver that hears of its task is to have. */
+void sk_prints_done(void);
+bool sk_prints_joined(void); /* in a worker: the driver reads what it writes */
+/* In a worker: a descriptor of what 1 or 2 are in the driver; -1: its own are that. Async-signal-safe. */
+int sk_prints_plain(int fd);
+/* One process of the engine at a time has the terminal: the driver while it draws (p), a worker (NULL) that runs a debugger. 0: this one has it now, or lets go; else the
+ * pid of who has it, or -1: a signal came. wait: until it is free. */
+int32_t sk_prints_terminal(struct sk_prints *p, bool take, bool wait);
 
 /* What this process may use: CPUs (affinity, quota of the cgroup), memory (machine or cgroup). SK_EIO: there is no /proc; SK_ENOMEM. */
 sk_rc sk_engine_machine(struct sk_res *out, struct sk_err *err) SK_MUST_USE;

@@ -20,10 +20,19 @@ static PyObject *m_init(PyObject *module, PyObject *dict) {
     if (!PyDict_Check(dict)) return PyErr_Format(PyExc_TypeError, "init takes a dict");
     if (st->stray) return py_raise(st, SK_ECLOSED, NULL);
     if (st->engine || st->worker) return PyErr_Format(PyExc_RuntimeError, "an engine is open in this process");
+    PyObject *prints = PyDict_GetItemString(dict, "prints"); /* borrowed: whether tasks' prints are shown */
     if (py_conf_read(&k, st, dict) < 0) return NULL;
+    if (prints && strcmp(k.cls->name, "local") == 0 && !(k.c.prints = py_prints_open(prints != Py_True))) {
+        py_conf_free(&k);
+        return NULL;
+    }
     sk_rc rc = k.cls->open(&k.c, &e, &err);
     py_conf_free(&k);
-    if (rc != SK_OK) return py_raise(st, rc, &err);
+    if (rc != SK_OK) {
+        sk_prints_close(k.c.prints);
+        return py_raise(st, rc, &err);
+    }
+    st->prints = k.c.prints;
     st->engine = e;
     st->driver = true;
     st->gen++;
@@ -65,6 +74,8 @@ static void in_child(void) {
     st->driver = st->closing = false;
     sem_init(&st->all_out, 0, 0);
     py_exec_forget(st);
+    if (st->prints) sk_prints_in_child(st->prints);
+    st->prints = NULL; /* its memory stays: threads of the parent may have been in it */
     sk_copy_forget();
     py_npmem_forget();
     if (st->stray) py_worker_forget();
@@ -278,7 +289,7 @@ static int mod_exec(PyObject *m) {
         py_put_methods,   py_store_methods,   py_define_methods, py_control_methods, py_group_methods, py_block_methods,  py_joblog_methods,
         py_serve_methods, py_current_methods, py_async_methods,  py_state_methods,   py_stack_methods, py_memory_methods, py_room_methods,
         py_own_methods,   py_text_methods,    py_sum_methods,    py_guest_methods,   py_work_methods,  py_join_methods,   py_rows_methods,
-        py_pages_methods, py_loop_methods,    py_image_methods,  py_states_methods,  py_npmem_methods, py_online_methods};
+        py_pages_methods, py_loop_methods,    py_image_methods,  py_states_methods,  py_npmem_methods, py_online_methods, py_prints_methods};
     for (size_t i = 0; i < SK_COUNT(tables); i++)
         if (PyModule_AddFunctions(m, tables[i]) < 0) return -1;
     if (py_ref_types(m, st) < 0 || py_gen_types(m, st) < 0 || py_buf_types(m, st) < 0 || py_room_types(m, st) < 0 ||

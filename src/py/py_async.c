@@ -74,6 +74,7 @@ static PyObject *m_async_done(PyObject *module, PyObject *args) {
     if (r < 0) rc = py_fail_with_exception(st, t, &err);
     if (SK_UNLIKELY(st->stray)) py_end_stray(st, t);
     SK_ASSERT(t->user == a && a->t == t);
+    if (SK_UNLIKELY(py_to_tidy)) py_tidy(st);
     py_task_now = outer;
     a->t = NULL;
     t->user = NULL;

@@ -57,7 +57,7 @@ static void named(void *ctx, struct sk_bytes space, struct sk_bytes name) {
 struct given { /* borrowed */
     const char *engine;
     int64_t cpus, gpus, memory, workers, store, spin_ns, reap_ns, seed, lineage, spill, overflow, budget, permille, every_ns, oom, retries;
-    PyObject *resources, *dirs, *argv, *env, *guest;
+    PyObject *resources, *dirs, *argv, *env, *guest, *prints;
     struct sk_bytes preload;
 };
 
@@ -87,6 +87,7 @@ static const struct py_field field[] = {
     F("env", OBJECT, env, .of = &PyList_Type),
     F("preload", BYTES, preload),
     F("guest", OBJECT, guest),
+    F("prints", OBJECT, prints),
 };
 static const struct py_fields fields = {"init", SK_COUNT(field), 0, field};
 

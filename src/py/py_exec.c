@@ -259,7 +259,7 @@ static PyObject *exec_next(PyObject *self, PyObject *const *args, Py_ssize_t n) 
         stop(e);
         PyErr_Restore(t, v, tb);
     }
-    return r;
+    return py_with_prints(st, r);
 }
 
 /* In slices, that signals are seen; a stop from elsewhere ends it. */

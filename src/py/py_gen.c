@@ -89,12 +89,12 @@ static PyObject *gen_take(struct gen *g, int64_t deadline_ns) /* NULL without an
     return failure;
 }
 
-static PyObject *gen_next(PyObject *o) { return gen_take((struct gen *)(void *)o, INT64_MAX); }
+static PyObject *gen_next(PyObject *o) { return py_with_prints(py_state_of(Py_TYPE(o)), gen_take((struct gen *)(void *)o, INT64_MAX)); }
 
 static PyObject *gen_next_within(PyObject *o, PyObject *arg) {
     double s = PyFloat_AsDouble(arg);
     if (s == -1.0 && PyErr_Occurred()) return NULL;
-    PyObject *r = gen_take((struct gen *)(void *)o, py_deadline(s, sk_now_ns()));
+    PyObject *r = py_with_prints(py_state_of(Py_TYPE(o)), gen_take((struct gen *)(void *)o, py_deadline(s, sk_now_ns())));
     if (!r && !PyErr_Occurred()) PyErr_SetNone(PyExc_StopIteration);
     return r;
 }

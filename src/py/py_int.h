@@ -60,7 +60,7 @@ enum {
     X(after_fork)    \
     X(auto_init)     \
     X(run_coroutine) \
-    X(serve_async) X(start_async) X(leave) X(apply_env) X(set_gpus) X(check_call) X(ref_await) X(ref_future) X(idle) X(named)
+    X(serve_async) X(start_async) X(leave) X(apply_env) X(set_gpus) X(check_call) X(ref_await) X(ref_future) X(idle) X(named) X(prints) X(task_over)
 
 struct py_ref;
 struct py_exec;
@@ -73,6 +73,7 @@ struct py_state {
     uint32_t gen;             /* of the engine; refs of an older one are dead */
     uint32_t n_inside;        /* threads that are in the engine without the GIL */
     bool closing, driver, worker;
+    struct sk_prints *prints; /* in a driver: what its workers print; NULL: they do it themselves */
     bool stray;        /* user code forked this process from a worker (ipc/stray.c); `worker` is set as well */
     pid_t forked_from; /* the worker or driver from which user code forked this process, or one that it comes from; 0: none */
     sem_t all_out;     /* posted by the last thread that leaves while closing */
@@ -179,6 +180,18 @@ void py_raise_class(struct py_state *st, const char *name, const char *msg);
 void py_raise_value(struct py_state *st, const struct sk_view *v); /* raises what an error value says */
 /* Moves the current exception into *err (for runner functions); clears it. */
 sk_rc py_to_err(struct sk_err *err, const char *what);
+
+/* ---- py_prints.c: what workers print */
+struct sk_prints *py_prints_open(bool none); /* NULL with an exception */
+void py_prints_show(struct py_state *st); /* what was printed is shown; keeps an exception that is set */
+/* Of a call that waits for tasks: what they printed is shown before it returns (or raises). r as it is. */
+static inline PyObject *py_with_prints(struct py_state *st, PyObject *r) {
+    if (SK_UNLIKELY(st->prints && sk_prints_due(st->prints))) py_prints_show(st);
+    return r;
+}
+extern bool py_to_tidy;           /* in a worker: the task has begun a line that has no end, or has the terminal */
+void py_tidy(struct py_state *st); /* when it ends; no exception is set */
+extern PyMethodDef py_prints_methods[];
 
 /* ---- py_title.c */
 void py_title_init(void);

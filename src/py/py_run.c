@@ -153,6 +153,7 @@ static sk_rc r_run(void *ctx, struct sk_task *t, struct sk_err *err) {
     if (turn) py_turn_let_go(state_of(ctx));
     if (SK_UNLIKELY(state_of(ctx)->stray)) py_end_stray(state_of(ctx), t);
     SK_DCHECK(!PyErr_Occurred() && py_task_now == t);
+    if (SK_UNLIKELY(py_to_tidy)) py_tidy(state_of(ctx));
     py_task_now = outer;
     py_closing = false;
     if (!outer && !t->actor.v) py_title_set("IDLE", "");

@@ -127,7 +127,7 @@ static void on_signal(int sig, siginfo_t *si, void *uc SK_UNUSED) {
         (void)raise(SIGQUIT); /* when this handler returns */
         goto out;
     }
-    int fd = asked ? pipe_of(si) : STDERR_FILENO;
+    int plain = sk_prints_plain(STDERR_FILENO), fd = asked ? pipe_of(si) : plain >= 0 ? plain : STDERR_FILENO;
     if (fd < 0) goto out;
     if (!asked) {
         sk_look_speak(true);

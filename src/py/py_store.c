@@ -183,17 +183,17 @@ static PyObject *m_get(PyObject *module, PyObject *const *args, Py_ssize_t n, Py
     if (SK_LIKELY(py_ref_check(st, o))) {
         struct sk_view v;
         sk_oid id = {((struct py_ref *)(void *)o)->id};
-        if (!py_ref_alive(st, o) || get_views(st, &id, 1, deadline, &v) < 0) return NULL;
-        return value_of(st, st->gen, &v);
+        if (!py_ref_alive(st, o)) return NULL;
+        return py_with_prints(st, get_views(st, &id, 1, deadline, &v) < 0 ? NULL : value_of(st, st->gen, &v));
     }
     if (PyList_Check(o) || PyTuple_Check(o)) {
         PyObject *first = PySequence_Fast_GET_SIZE(o) ? PySequence_Fast_GET_ITEM(o, 0) : NULL;
         if (SK_UNLIKELY(first && !py_ref_check(st, first) && PyObject_HasAttrString((PyObject *)Py_TYPE(first), "__skate_get_all__")))
             return PyObject_CallMethod(first, "__skate_get_all__", "OO", o, timeout ? timeout : Py_None);
-        return get_many(st, o, deadline);
+        return py_with_prints(st, get_many(st, o, deadline));
     }
     if (Py_TYPE(o) == st->gen_type) return Py_NewRef(o); /* as in Ray: a generator stands for itself */
-    return get_other(o, timeout);
+    return py_with_prints(st, get_other(o, timeout));
 }
 
 /* The bytes of a block as they lie in the store, which they stay in as long as somebody has them. */
@@ -359,7 +359,7 @@ out:
     Py_DECREF(items);
     sk_free(ids);
     sk_free(ready);
-    return r;
+    return py_with_prints(st, r);
 }
 
 /* ---- objects that another process holds, by their number -------------------------------------------------------------------------------- */

@@ -225,6 +225,8 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     l->ctl->data_size = l->data_seg.size;
     l->ctl->slot_stride = sk_slot_stride();
     atomic_store(&l->ctl->who, 1);
+    if (conf->prints) SK_GO(sk_prints_attach(conf->prints, &l->ctl_seg, err));
+    l->prints = conf->prints;
     SK_GO(sk_lmem_open(l, conf, err));
     SK_GO(sk_host_start(l, err));
     sk_look_open(l->ctl_seg.base, l->ctl_seg.size, NULL);

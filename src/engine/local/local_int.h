@@ -7,7 +7,7 @@
  *     submit    group    actor                                                   what is asked for
  *     pool    request    launch    memory    yield    space    recover           processes, waiting, room, what is lost
  *     task    stream    state    send                                            a task's life, its yields, its way
- *     part    extent    promise    object    stored    moves    functions    peer    wire   values, memory of graphs, one worker, bytes */
+ *     part    extent    promise    object    stored    moves    functions    peer    prints    wire   values, memory of graphs, one worker, its prints, bytes */
 #ifndef SK_LOCAL_INT_H
 #define SK_LOCAL_INT_H
 
@@ -31,6 +31,7 @@
 #include "engine/local/part.h"
 #include "engine/local/peer.h"
 #include "engine/local/pool.h"
+#include "engine/local/prints.h"
 #include "engine/local/promise.h"
 #include "engine/local/recover.h"
 #include "engine/local/request.h"
@@ -119,6 +120,7 @@ struct sk_local {
     } groups;
 
     struct sk_pool pool;
+    struct sk_prints *prints; /* the program's, or NULL */
 
     struct sk_list watches; /* request: sk_req of callers in the driver */
     struct {                /* loop: since when nothing but the driver's reading would help, at this `progress` */

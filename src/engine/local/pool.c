@@ -74,7 +74,9 @@ void sk_pool_close(struct sk_local *l) {
 }
 
 sk_rc sk_pool_server(struct sk_local *l, struct sk_err *err) {
-    const int keep[3] = {l->ctl_seg.fd, l->data_seg.fd, l->data_seg.tail_fd};
+    int keep[4] = {l->ctl_seg.fd, l->data_seg.fd}, n_keep = 2, hand = sk_prints_hand(l->prints);
+    if (l->data_seg.tail) keep[n_keep++] = l->data_seg.tail_fd;
+    if (hand >= 0) keep[n_keep++] = hand;
     size_t n = 0;
     char *const *from = l->pool.spawn.env;
     extern char **environ;
@@ -84,10 +86,10 @@ sk_rc sk_pool_server(struct sk_local *l, struct sk_err *err) {
     char **env = sk_calloc(SK_TAG_ENGINE, (n + 2) * sizeof *env);
     if (!env) return SK_ERR(err, SK_ENOMEM, "no memory for the environment of the fork server");
     memcpy(env, from, n * sizeof *env);
-    snprintf(ctl, sizeof ctl, "SKATE_CTL=%d,%zu,%d,%zu,%d,%zu", keep[0], l->ctl_seg.size, keep[1], l->data_seg.size, keep[2],
-             l->data_seg.tail);
+    snprintf(ctl, sizeof ctl, "SKATE_CTL=%d,%zu,%d,%zu,%d,%zu,%d", l->ctl_seg.fd, l->ctl_seg.size, l->data_seg.fd, l->data_seg.size,
+             l->data_seg.tail_fd, l->data_seg.tail, hand);
     env[n] = ctl;
-    sk_rc rc = sk_forksrv_start(&l->pool.srv, l->pool.spawn.argv, env, keep, l->data_seg.tail ? 3 : 2, err);
+    sk_rc rc = sk_forksrv_start(&l->pool.srv, l->pool.spawn.argv, env, keep, n_keep, err);
     sk_free(env);
     if (rc != SK_OK) return rc;
     l->pool.srv_dead = false;

@@ -1,6 +1,6 @@
 /* pool.h - worker processes: which is made, which goes; the fork server that makes them.
  *
- * Calls: peer, send, space. */
+ * Calls: peer, prints, send, space. */
 #ifndef SK_LOCAL_POOL_H
 #define SK_LOCAL_POOL_H
 

@@ -14,7 +14,7 @@
 #define SK_CLAIMS 2048u          /* claim words of a worker, used round robin */
 #define SK_ACTOR_DEPTH_MAX 1024u /* calls on the worker of an actor; at most half of the claims */
 #define SK_CTL_MAGIC 0x4c544b53u
-#define SK_CTL_VERSION 6u
+#define SK_CTL_VERSION 7u
 #define SK_LEASE_CHUNK (4u << 20) /* a worker leases store memory in pieces of this size and cuts small values from it */
 
 /* ---- control segment ------------------------------------------------------------------------------------------------------- */
@@ -31,6 +31,7 @@
  *  slot.task..task_name | worker | driver, skate stack | relaxed   | a task that does not run any more; the text may be torn: it is only shown
  *  slot.hand..doing | worker  | driver, after its death | relaxed     | what it was at in task `hand`; the text may be torn: it is only shown
  *  slot.crash       | worker  | driver, after its death | -           | the story of the crash
+ *  printed         | workers | driver  | release, acquire            | text in a pipe that nobody counted: it is shown a moment later
  *  driver_pid, n_used, waits | driver  | skate stack | -                       | - (a text that may be torn: it is only shown)
  */
 struct sk_slot {
@@ -62,7 +63,8 @@ struct sk_ctl {
     _Atomic uint32_t n_used;  /* slots that were ever used */
     _Atomic int32_t speaks;   /* pid of the process that writes its stacks to stderr, 0: none; sk_look_speak */
     struct sk_bell bell[2];
-    uint8_t pad2[64];
+    _Atomic uint32_t printed; /* counts what Python code printed in workers (prints.c) */
+    uint8_t pad2[60];
     char waits[512]; /* what the caller that drives waits for, when it does for long */
 };
 _Static_assert(sizeof(struct sk_ctl) == 768, "fixed layout");

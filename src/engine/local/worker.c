@@ -17,6 +17,7 @@
 #include "base/vec.h"
 #include "engine/host.h"
 #include "engine/local/look.h"
+#include "engine/local/prints.h"
 #include "engine/local/worker_int.h"
 
 #define SPIN_NS 50000
@@ -366,9 +367,9 @@ sk_rc sk_worker_serve(struct sk_runner *runner, const struct sk_worker_hooks *ho
     const char *sock = getenv("SKATE_FORK_FD"), *ctl = getenv("SKATE_CTL");
     *was_worker = false;
     if (!sock || !ctl) return SK_OK;
-    int cfd, dfd, tfd;
+    int cfd, dfd, tfd, hand;
     size_t csize, dsize, tail;
-    if (sscanf(ctl, "%d,%zu,%d,%zu,%d,%zu", &cfd, &csize, &dfd, &dsize, &tfd, &tail) != 6)
+    if (sscanf(ctl, "%d,%zu,%d,%zu,%d,%zu,%d", &cfd, &csize, &dfd, &dsize, &tfd, &tail, &hand) != 7)
         return SK_ERR(err, SK_EINVAL, "SKATE_CTL is damaged: %s", ctl);
     struct sk_client *c = sk_calloc(SK_TAG_ENGINE, sizeof *c);
     if (!c) return SK_ERR(err, SK_ENOMEM, "no memory for a worker");
@@ -380,6 +381,7 @@ sk_rc sk_worker_serve(struct sk_runner *runner, const struct sk_worker_hooks *ho
     if (c->ctl->magic != SK_CTL_MAGIC || c->ctl->version != SK_CTL_VERSION || c->ctl->slot_stride != sk_slot_stride())
         return SK_ERR(err, SK_ECORRUPT,
                       "the control segment is not of this version of skate; driver and worker must load the same library");
+    sk_prints_server(hand);
     int fd = atoi(sock);
     unsetenv("SKATE_FORK_FD"); /* programs that the workers start are not workers */
     unsetenv("SKATE_CTL");
@@ -388,6 +390,7 @@ sk_rc sk_worker_serve(struct sk_runner *runner, const struct sk_worker_hooks *ho
     uint32_t slot = sk_forksrv_run(fd, &of_server);
     /* From here on: a fresh worker. */
     sk_client_init(c, sk_slot_at(c->ctl_seg.base, slot), getpid(), runner);
+    sk_prints_worker(hand, slot, &c->ctl_seg);
     SK_TRY(sk_ring_attach(&c->down, sk_slot_down(c->slot), SK_RING_SIZE, err));
     SK_TRY(sk_ring_attach(&c->up, sk_slot_up(c->slot), SK_RING_SIZE, err));
     the_client = c;

@@ -182,6 +182,20 @@ def test_preload_and_spin(start):
     assert min(cost() for _ in range(3)) > 0.2
 
 
+@pytest.mark.parametrize("by_env", [False, True])
+def test_print_labels(start, capsys, by_env):
+    @skate.remote
+    def f():
+        print("hello")
+
+    start(by_env, print_labels=0)
+    skate.get(f.remote())
+    assert capsys.readouterr().out == "hello\n"
+    start(print_labels=1)
+    skate.get(f.remote())
+    assert capsys.readouterr().out.startswith("(f pid=")
+
+
 def test_memory_is_watched(start):
     start(memory_limit=150 * MIB, memory_monitor_refresh_ms=20, task_oom_retries=0)
     with pytest.raises(skate.exceptions.OutOfMemoryError, match="task_oom_retries is 0"):

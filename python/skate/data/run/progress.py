@@ -52,7 +52,9 @@ class Progress:
     def close(self) -> None:
         """The end of the run, called while what ended it, if something did, is being handled: the last line says what it was."""
         error = sys.exc_info()[0]
-        self.ended = "done" if error is None else "stopped by the consumer" if issubclass(error, GeneratorExit) else f"ended by {error.__name__}"
+        self.ended = (
+            "done" if error is None else "stopped by the consumer" if issubclass(error, GeneratorExit) else f"ended by {error.__name__}"
+        )
         self.line.close(self.look)
 
 
@@ -70,7 +72,9 @@ def sizes(node: Any) -> dict[str, list[tuple[int, int]]]:
     return out
 
 
-def looked(stats: dict[str, Any], elapsed: float, inputs: dict[str, list[tuple[int, int]]], verbose: bool = False, ended: str | None = None) -> Look:
+def looked(
+    stats: dict[str, Any], elapsed: float, inputs: dict[str, list[tuple[int, int]]], verbose: bool = False, ended: str | None = None
+) -> Look:
     """A run as a line: "Read->Map ━━━━ 30% · 120/400 inputs read · 1,234 rows/s · 5.6 MiB · 0:00:05 left · limited by MapBatches(Model)". The share is that of the work (share());
     rows and bytes are those of the inputs that were read; bytes as their files or ranges say. verbose: what goes on has the tasks of each operator. ended: how the run ended, for the
     last line: only one that has done its work has a bar, which is full."""

@@ -19,7 +19,6 @@ import pyarrow as pa
 import skate.data.values.rebatch  # these two for operators, which import them when they run: the fork server imports this file
 import skate.data.worker.rows  # noqa: F401
 from skate import _skate
-from skate._terminal import above
 from skate.data import settings
 from skate.data.context import DataContext
 from skate.data.files import retry
@@ -198,7 +197,6 @@ def _tune() -> None:
     import gc
 
     _tuned = True
-    above(lambda: DataContext.get_current().enable_progress_bars)
     gc.freeze()
     if 0 < gc.get_threshold()[0] < 20000:
         gc.set_threshold(20000, 10, 10)
