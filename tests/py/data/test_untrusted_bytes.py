@@ -3,6 +3,8 @@
 import io
 import os
 import pickle
+import subprocess
+import sys
 import tarfile
 from fractions import Fraction
 
@@ -15,13 +17,18 @@ import pytest
 import skate
 import skate.data as sd
 from cases import case
-from skate import _job
+from skate import _job, _skate
+from skate.data import ranks
+from skate.data.checkpoint import CheckpointConfig
 from skate.data.exceptions import UntrustedPickleError
+from skate.data.extensions import ArrowPythonObjectArray
 from skate.data.preprocessor import Preprocessor, SerializablePreprocessorBase
 from skate.data.values import marks
 from skate.data.values.types import PythonObjectType
 from skate.data.values.unify import merge
+from skate.data.worker import replay
 from skate.data.write import fingerprint
+from skate.data.write.rows import Rows
 
 THEIRS = PythonObjectType(b"")  # what a file of somebody else says
 
@@ -441,3 +448,131 @@ def test_plans(mark, monkeypatch):
     sd.DataContext.get_current().trust_pickled_columns = True
     runs(lambda: sd.Dataset.deserialize_lineage(evil(mark)), mark)
     assert sd.Dataset.deserialize_lineage(data).count() == 3
+
+
+# ---- files of skate's own, and sockets
+
+
+def test_replay_files(mark, tmp_path, monkeypatch, capsys):
+    """They hold pickles, so only those that this user alone can have written are read. Objects of others stay so in them, and their bytes do not have the mark."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    ours = pa.RecordBatch.from_arrays([ArrowPythonObjectArray.from_objects([Fraction(1, 2)]), column(mark, 1)], names=["a", "x"])
+    params = {
+        "label": "Map",
+        "op": "map",
+        "fn": lambda row: {"b": print("a is", row["a"]) or 1},
+        "fn_args": (),
+        "fn_kwargs": {},
+        "on_error": "raise",
+    }
+    name = replay.keep(params, ours, "row 0", 1 << 20)
+    at = tmp_path / f"skate-replay-{os.getuid()}" / name
+    assert not any(half in at.read_bytes() for half in (_job.secret()[:16], _job.secret()[16:]))
+    kept = replay.load(name)
+    assert marks.as_kept(pa.ipc.open_stream(kept["batch"]).read_next_batch(), kept["schema"]).equals(ours)
+    monkeypatch.setattr("pdb.post_mortem", lambda *a: None)
+    monkeypatch.setattr("faulthandler.enable", lambda: None)  # pytest has it
+    replay.run(name)
+    assert "UntrustedPickleError: column 'x'" in capsys.readouterr().out and not mark.exists()
+    replay.run(replay.keep(params, ours.select(["a"]), "row 0", 1 << 20))
+    assert "a is 1/2" in capsys.readouterr().out
+    at.write_bytes(evil(mark))
+    at.chmod(0o666)
+    with pytest.raises(PermissionError, match="can be written by others"):
+        replay.load(name)
+    at.chmod(0o600)
+    at.parent.chmod(0o777)
+    with pytest.raises(PermissionError, match="mode 0700"):
+        replay.load(name)
+    at.parent.chmod(0o700)
+    (at.parent / "link").symlink_to(at)
+    with pytest.raises(OSError, match="symbolic"):
+        replay.load("link")
+    assert not mark.exists()
+    with pytest.raises(TypeError):  # the user's own file is the user's own program; this one is none that keep() wrote
+        replay.load(name)
+    assert mark.exists()
+
+
+def test_job_logs(mark, tmp_path):
+    """They are records, not pickles, and lead nowhere else."""
+    target, kept = tmp_path / "out", tmp_path / "kept"
+    (target / ".skate-job").mkdir(parents=True)
+    log = target / ".skate-job" / "log"
+    log.write_bytes(evil(mark))
+    source = str(tmp_path / "in.parquet")
+    pq.write_table(pa.table({"n": [1, 2, 3]}), source)
+    with pytest.raises(skate.exceptions.RaySystemError, match="is no log of a job"):
+        sd.read_parquet(source).write_parquet(str(target), resume=True)
+    log.unlink()
+    sd.read_parquet(source).write_parquet(str(target), resume=True)
+    assert sd.read_parquet(str(target)).count() == 3 and not mark.exists()
+    made = _skate.JobLog(str(log))
+    (head,) = [r for r in made.records() if r[0] == 1]
+    made.close()
+    for staged, final in (("../../kept", "x.parquet"), ("run-1/x", "../../../over"), (str(kept), "x.parquet")):
+        kept.write_bytes(b"1")
+        log.unlink()
+        made = _skate.JobLog(str(log))
+        made.head(head[1], head[2], head[3], [tuple(p) for p in head[4]])
+        made.unit(0, [(staged.encode(), final.encode(), 3, 1)])
+        made.sync()
+        made.close()
+        with case(staged, final):
+            sd.read_parquet(source).write_parquet(str(target), resume=True)  # such a record is taken for damage (base/joblog.h)
+            assert kept.read_bytes() == b"1" and not (tmp_path.parent / "over").exists() and sd.read_parquet(str(target)).count() % 3 == 0
+
+
+class Gone(sd.Datasink):
+    def __init__(self, path):
+        self.path = path
+
+    def write(self, blocks, ctx):
+        return None
+
+
+def test_checkpoints_of_rows(mark, tmp_path):
+    """Notes of ids are read as columns, in which nothing is opened; notes of ours have no mark."""
+    config = CheckpointConfig(id_column="id", checkpoint_path=str(tmp_path / "notes"), delete_checkpoint_on_success=False)
+    notes = Rows(config, Gone(str(tmp_path / "out")))
+    os.makedirs(notes.folder)
+    pq.write_table(pa.table({"id": column(mark)}), os.path.join(notes.folder, "uuid_0.parquet"))
+    assert notes.begin("other")["done"].type == THEIRS and not mark.exists()
+    notes.note("other", 1, [ArrowPythonObjectArray.from_objects([Fraction(1)])])
+    assert pq.read_schema(os.path.join(notes.folder, "other_1.parquet")).field("id").type == THEIRS
+
+
+TRAINER = """
+import skate.data as sd
+from fractions import Fraction
+(batch,) = sd.attach().iter_batches(batch_size=10)
+assert list(batch["x"]) == [Fraction(i, 7) for i in range(4)], batch
+"""
+
+
+def test_the_socket_of_ranks(monkeypatch):
+    """Who is at the other end is of the same user, on both sides; a trainer that attaches knows the objects of its job."""
+    its = sd.range(4).map(lambda r: {"x": Fraction(r["id"], 7)}).materialize().streaming_split(1, equal=True, batch_size=10)
+    with sd.serve_ranks(its) as served:
+        env = {**served.environ(), "RANK": "0"}
+        trainer = subprocess.run([sys.executable, "-c", TRAINER], env=env, capture_output=True, text=True, timeout=60)
+        assert trainer.returncode == 0, trainer.stderr
+        monkeypatch.setattr(ranks, "_peer", lambda s: (1, os.getuid() + 1))
+        with pytest.raises(ConnectionError, match=f"of the user {os.getuid() + 1}"):
+            sd.attach(served.address, 0)
+        known = _job.secrets()
+        monkeypatch.setattr(ranks, "_peer", lambda s: (1, os.getuid() + bool(s.getsockname())))  # the driver sees somebody else at its end
+        with pytest.raises((RuntimeError, ConnectionError)):
+            sd.attach(served.address, 0)
+        assert _job.secrets() == known
+
+
+def test_workers_know_the_secret_of_their_job(monkeypatch):
+    assert skate.get(skate.remote(lambda: _job.secret()).remote()) == _job.secret() and len(_job.secret()) == 32
+    ours = PythonObjectType()
+    monkeypatch.setattr(_job, "handed", b"")
+    monkeypatch.setattr(_job, "_facts", _job._facts)
+    monkeypatch.setattr(_job, "_given", b"")
+    _job.hand(pickle.dumps({"secret": b"s" * 32}))  # a process of another driver now, as those of Ray may be
+    assert _job.secret() == b"s" * 32 and not ours.trusted and PythonObjectType().trusted
+    assert _job.is_signed(_job.signed(b"x")) and not _job.is_signed(b"x" + bytes(32))

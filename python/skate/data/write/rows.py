@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyarrow import fs as pafs
 from pyarrow import parquet as pq
 
+from skate import _lazy
 from skate.data.checkpoint.interfaces import CheckpointConfig, InvalidCheckpointingConfig
 from skate.data.datasource.file_datasink import _FileDatasink
 from skate.data.datasource.filename_provider import FilenameProvider
@@ -98,7 +99,7 @@ class Rows:
         """A task of this run has ended: its rows are not written again."""
         to = os.path.join(self.folder, f"{uuid}_{task}.parquet")
         with open(to + ".part", "wb") as f:
-            pq.write_table(pa.table({self.column: pa.chunked_array(ids)}), f)
+            pq.write_table(_lazy.marks.bare(pa.table({self.column: pa.chunked_array(ids)})), f)
             f.flush()
             os.fsync(f.fileno())
         os.replace(to + ".part", to)
