@@ -260,6 +260,57 @@ def test_nothing_makes_them_ours(mark, tmp_path):
     assert sd.from_arrow(pa.table({"l": lists})).map(lambda r: {"y": r["l"][0] + 1}).take_all() == [{"y": 2}]
 
 
+def test_they_go_through_exchanges_unopened(mark, tmp_path):
+    """Rows of several files, whose columns say different sources: what moves them looks at no value, and what opens one says so."""
+    for i in range(4):
+        col = pa.ExtensionArray.from_storage(THEIRS, pa.array([pickle.dumps((i, j)) for j in range(10)], pa.large_binary()))
+        pq.write_table(pa.table({"x": col, "n": [i * 10 + j for j in range(10)]}), str(tmp_path / f"{i}.parquet"))
+    moves = {
+        "sort": lambda ds: ds.sort("n", descending=True),
+        "shuffle": lambda ds: ds.random_shuffle(seed=1),
+        "repartition": lambda ds: ds.repartition(3),
+        "union": lambda ds: ds.union(sd.range(0).rename_columns({"id": "n"})),
+        "materialize": lambda ds: ds.materialize(),
+    }
+    for name, move in moves.items():
+        with case(name):
+            ds = move(sd.read_parquet(str(tmp_path), override_num_blocks=4))
+            assert sorted(r["n"] for r in ds.select_columns(["n"]).take_all()) == list(range(40))
+            refused(ds.take_all, mark, "column 'x' of ", "0.parquet" if name != "sort" else ".parquet")
+            rows = move(sd.read_parquet(str(tmp_path), override_num_blocks=4, trust_pickled_columns=True)).take_all()
+            assert len(rows) == 40 and all(r["x"] == divmod(r["n"], 10) for r in rows)
+
+
+def test_lance_and_delta(mark, tmp_path):
+    lance = pytest.importorskip("lance")
+    path = str(tmp_path / "lance")
+    lance.write_dataset(pa.table({"x": column(mark)}), path)
+    refused(lambda: sd.read_lance(path).take_all(), mark, "column 'x'", path)
+    runs(lambda: sd.read_lance(path, trust_pickled_columns=True).take_all(), mark)
+    sd.from_items([{"x": Fraction(1)}]).write_lance(str(tmp_path / "ours"))
+    assert lance.dataset(str(tmp_path / "ours")).schema.field("x").type == THEIRS
+    deltalake = pytest.importorskip("deltalake")
+    path = str(tmp_path / "delta")
+    deltalake.write_deltalake(path, pa.table({"x": pa.array([evil(mark)], pa.large_binary())}))
+    (file,) = [f for f in os.listdir(path) if f.endswith(".parquet")]
+    pq.write_table(pa.table({"x": column(mark)}), os.path.join(path, file))
+    for trust in (False, True):  # the schema of the table has bytes, and so has the column
+        assert [r["x"] for r in sd.read_delta(path, trust_pickled_columns=trust).take_all()] == [evil(mark)] * 2
+    assert not mark.exists()
+
+
+def test_tables_of_other_libraries(mark, tmp_path):
+    path = str(tmp_path / "f.parquet")
+    pq.write_table(pa.table({"x": column(mark)}), path)
+    polars, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
+    for given in (polars.read_parquet(path), duckdb.sql(f"select * from '{path}'").to_arrow_table()):
+        try:  # what they make of the type depends on their version: nothing, the type, or the type over other bytes
+            assert sd.from_arrow(given).take_all() == [{"x": evil(mark)}] * 2
+        except ValueError as e:
+            assert isinstance(e, UntrustedPickleError) or "skate.python_object is over large_binary" in str(e)
+    assert not mark.exists()
+
+
 def test_our_own_go_on_without_a_setting(tmp_path):
     ds = sd.range(20, override_num_blocks=4).map(lambda r: {"x": Fraction(r["id"], 7), "l": [Fraction(1, 3)]})
     want = [Fraction(i, 7) for i in range(20)]
