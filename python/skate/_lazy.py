@@ -181,6 +181,7 @@ if TYPE_CHECKING:
     from skate.data.values import frames as frames
     from skate.data.values import from_arrow as from_arrow
     from skate.data.values import gathered as gathered
+    from skate.data.values import marks as marks
     from skate.data.values import numbering as numbering
     from skate.data.values import numpy_batch as numpy_batch
     from skate.data.values import pictures as pictures

@@ -105,7 +105,7 @@ def read_parquet(
     tolerant = (on_error or DataContext.get_current().on_error) != "raise"
     parse = parser(partitioning)
     listing, infos, damaged = _found(paths, filesystem, file_extensions, partition_filter, filter, parse, tolerant)
-    stored, cast = _stored(listing.paths, infos, _lazy.marks.bare(schema))
+    stored, cast = _stored(listing.paths, infos, None if schema is None else _lazy.marks.bare(schema))
     full = _known({"partitioning": partitioning}, stored, parse(listing.paths[0]) if parse else {}, include_paths)
     if include_paths:
         check_names([*stored.names, "path"], "read_parquet with include_paths")
@@ -285,8 +285,9 @@ def _each(one: Any, paths: list[str], local: bool) -> Iterator[Any]:
 def _register(footer: Any) -> None:
     """Types of ours and of Ray in the file are known to Arrow from now on: reading the schema gives their plain forms before. (Others need not load them: 9 ms.)"""
     said = (footer.metadata or {}).get(b"ARROW:schema")
-    for name, module in ((b"ray.data.", "tensor_types"), (b"skate.python_object", "values.types")) if said is not None else ():
-        if name in base64.b64decode(said):
+    schema = base64.b64decode(said) if said is not None else b""
+    for name, module in ((b"ray.data.", "tensor_types"), (b"skate.python_object", "values.types")):
+        if name in schema:
             importlib.import_module(f"skate.data.{module}")
 
 

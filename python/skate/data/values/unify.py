@@ -24,6 +24,7 @@ A column that some blocks lack is null there. Anything else is an error that nam
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -396,7 +397,8 @@ def merge(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     if any(not b.schema.equals(schema) for b in batches[1:]):
         schema = unify([b.schema for b in batches])
         batches = [cast_batch(b, schema) for b in batches]
-    if _lazy.value_types.foreign_seen:
+    types = sys.modules.get("skate.data.values.types")
+    if types is not None and types.foreign_seen:
         _lazy.marks.check_alike([b.schema for b in batches])
     try:
         return pa.concat_batches(batches)
