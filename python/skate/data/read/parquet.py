@@ -313,7 +313,11 @@ def _part(fragment: Any, test: Any, schema: Any) -> Any:
 
     text = str(test)
     if _false_of_nan(text) or not any(pa.types.is_floating(f.type) and f.name in text for f in schema):
-        return fragment.subset(test, schema=schema)
+        try:
+            return fragment.subset(test, schema=schema)
+        except pa.ArrowException:  # of a column or type that is not there; or Arrow cannot compare the statistics, as those of uint64 with int64
+            schema.empty_table().filter(test)
+            return fragment
     whole = pads.FileSystemDataset([fragment], schema, fragment.format)
     return next(iter(whole.get_fragments(filter=test)), None)
 
@@ -404,7 +408,7 @@ class _Rows:
                 mask = _lazy.expr_eval.mask(e, rb)
             except Exception:
                 continue
-            rb = rb.filter(mask) if isinstance(mask, pa.Array) else rb.slice(0, rb.num_rows if mask.as_py() else 0)
+            rb = _lazy.selection.where(rb, mask) if isinstance(mask, pa.Array) else rb.slice(0, rb.num_rows if mask.as_py() else 0)
         if self.test is None:
             return rb
         kept = pa.Table.from_batches([rb]).filter(self.test).combine_chunks()
