@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     from skate import ObjectRef
 
 
-def _unmasked(df: Any) -> Any:
-    """A DataFrame whose masked columns are plain ones, where that is exact."""
+def _unmasked(df: Any, kept: Any) -> Any:
+    """A DataFrame whose masked columns are plain ones, where that is exact. kept: dtypes of columns that stay, as of Dataset._dtypes()."""
     for name, dtype in zip(df.columns, df.dtypes, strict=True):
         if hasattr(dtype, "num"):  # numpy's own
             continue
         s = df[name]
+        if name in kept and str(dtype) == kept[name][0]:
+            continue
         kind = getattr(s.dtype, "kind", "")
         if not hasattr(s.array, "_mask"):
             continue
@@ -96,7 +98,8 @@ class Conversions:
     def to_pandas(self, limit: int | None = None) -> pd.DataFrame:
         """All rows as one DataFrame.
 
-        Nulls are NaN in columns of numbers and None in others, as pandas has them by default (batches of functions have masked columns, which keep the type); a column of
+        A column that from_pandas() got with a dtype of pandas' own (Int64, boolean, string, int64[pyarrow], ...) has it again, whatever was done in between, if it still has its name and its type.
+        Else nulls are NaN in columns of numbers and None in others, as pandas has them by default (batches of functions have masked columns, which keep the type); a column of
         integers that floats cannot hold exactly stays a masked one.
 
         Args:
@@ -110,7 +113,8 @@ class Conversions:
             >>> skate.data.range(3).to_pandas()["id"].tolist()
             [0, 1, 2]
         """
-        return _unmasked(_lazy.frames.table_to_pandas(self._table(limit)))
+        dtypes = self._dtypes()  # type: ignore[attr-defined]
+        return _unmasked(_lazy.frames.table_to_pandas(self._table(limit), dtypes), dtypes)
 
     def to_arrow(self) -> pa.Table:
         """All rows as one pyarrow Table.

@@ -940,6 +940,16 @@ class Dataset(Splits, Keyed, Conversions, Writers):
             node = node.inputs[0]
         return bool(self.context.enable_pandas_block) and node.operator.frames(node.params)
 
+    def _dtypes(self) -> dict[str, tuple[str, str]]:
+        """Columns that came as ones of pandas' own dtypes, by name: (dtype as frames.noted() has it, type in Arrow). Not those of which two sources say something else."""
+        kept: dict[str, tuple[str, str]] = {}
+        other: set[str] = set()
+        for node in below(self._node):
+            for name, said in node.params.get("dtypes", {}).items() if node.op == "blocks" else ():
+                if kept.setdefault(name, said) != said:
+                    other.add(name)
+        return {n: said for n, said in kept.items() if n not in other}
+
     def columns(self, fetch_if_missing: bool = True) -> list[str] | None:
         """Column names.
 
@@ -1358,7 +1368,7 @@ class Dataset(Splits, Keyed, Conversions, Writers):
                 known, self._schema = (lambda: schema), Schema(schema, pandas=self._frames())
         full = [b for b in blocks if b[2]] or blocks[:1]
         rows, size = sum(b[2] for b in full), sum(b[3] for b in full)
-        kind = {"pandas": True} if self._frames() else {}
+        kind = _of_frames(self._frames(), self._dtypes())
         out = MaterializedDataset(
             Node("blocks", "Blocks", kind, (), blocks=full), Facts(rows, known, self._facts.files, size), self.context
         )
@@ -1727,6 +1737,11 @@ def _max_tasks(label: str, compute: Any, concurrency: Any) -> int:
     return concurrency
 
 
+def _of_frames(frames: bool, dtypes: dict[str, tuple[str, str]]) -> dict[str, Any]:
+    """What blocks are to know of pandas, as parameters of their node."""
+    return {**({"pandas": True} if frames else {}), **({"dtypes": dtypes} if dtypes else {})}
+
+
 def of_source(given: Source | InMemory) -> Any:
     """The Dataset of what a reader gives; of what is in memory a MaterializedDataset."""
     if isinstance(given, InMemory):
@@ -1735,7 +1750,8 @@ def of_source(given: Source | InMemory) -> Any:
             schema = unify([b.schema for b in batches], [f"part {i} of what {given.label} was given" for i in range(1, len(batches) + 1)])
             batches = [cast_batch(b, schema) for b in batches]
         blocks: list[Any] = [(b, 0, b.num_rows, b.nbytes) for b in batches]
-        node = Node("blocks", given.label, {"pandas": True} if given.frames else {}, (), blocks=blocks)
+        dtypes = {n: (t, str(schema.field(n).type)) for n, t in (given.dtypes or {}).items()} if schema is not None else {}
+        node = Node("blocks", given.label, _of_frames(given.frames, dtypes), (), blocks=blocks)
         facts = Facts(sum(b[2] for b in blocks), (lambda: schema) if batches else None, [], sum(b[3] for b in blocks))
         return MaterializedDataset(node, facts)
     n, params = given.options.concurrency, given.params

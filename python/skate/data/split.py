@@ -34,7 +34,8 @@ class Splits:
     def _of_blocks(self, blocks: list[Any]) -> Any:
         """A MaterializedDataset of blocks of this one."""
         rows, size = sum(b[2] for b in blocks), sum(b[3] for b in blocks)
-        node = Node("blocks", "Blocks", {}, (), blocks=blocks)
+        known = {k: v for k, v in self._node.params.items() if k in ("pandas", "dtypes")} if self._node.op == "blocks" else {}
+        node = Node("blocks", "Blocks", known, (), blocks=blocks)
         out = _lazy.dataset.MaterializedDataset(node, Facts(rows, self._facts.schema, self._facts.files, size), self.context)
         out._stats = getattr(self, "_stats", None)
         return out

@@ -130,7 +130,7 @@ def from_pandas(dfs: pd.DataFrame | list[pd.DataFrame], *, override_num_blocks: 
         if not isinstance(name, str):
             raise ValueError(f"from_pandas: the column name {name!r} is of type {type(name).__name__}; column names are str")
     rbs = [rb for df in frames for rb in _lazy.frames.from_pandas(df, "from_pandas")]
-    return InMemory(_split(rbs, override_num_blocks), "FromPandas", frames=True)
+    return InMemory(_split(rbs, override_num_blocks), "FromPandas", frames=True, dtypes=_lazy.frames.noted(frames))
 
 
 def from_numpy(ndarrays: np.ndarray[Any, Any] | list[np.ndarray[Any, Any]], *, column: str = "data") -> InMemory:

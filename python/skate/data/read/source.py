@@ -45,11 +45,12 @@ class Source(NamedTuple):
 
 
 class InMemory(NamedTuple):
-    """Record batches of this process. They go to the store when something runs on them. frames: they were DataFrames."""
+    """Record batches of this process. They go to the store when something runs on them. frames: they were DataFrames; dtypes: of their columns, as frames.noted() names those of pandas' own."""
 
     batches: list[Any]
     label: str
     frames: bool = False
+    dtypes: dict[str, str] | None = None
 
 
 def min_units() -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,19 +31,68 @@ from skate.data.values.unify import check_names
 _T = pa.types
 
 
-def to_pandas(rb: pa.RecordBatch) -> Any:
-    """A DataFrame (its own memory, may be changed in place): pandas copies the columns, all of one dtype into one block. A column of numbers costs 5 us."""
+def to_pandas(rb: pa.RecordBatch, dtypes: Mapping[str, tuple[str, str]] | None = None) -> Any:
+    """A DataFrame (its own memory, may be changed in place): pandas copies the columns, all of one dtype into one block. A column of numbers costs 5 us. dtypes: of columns by name, if
+    they have this type: (dtype as noted() names it, type)."""
     import pandas as pd
 
     index = pd.RangeIndex(rb.num_rows)
-    return pd.DataFrame({name: _values(pd, name, col, index) for name, col in zip(rb.schema.names, rb.columns, strict=True)}, index=index)
+    made = {
+        name: _values(pd, name, col, index)
+        for name, col in zip(rb.schema.names, rb.columns, strict=True)
+        if not dtypes or name not in dtypes
+    }
+    if dtypes:
+        made = {
+            name: made[name] if name in made else _as_noted(pd, name, col, index, *dtypes[name])
+            for name, col in zip(rb.schema.names, rb.columns, strict=True)
+        }
+    return pd.DataFrame(made, index=index)
 
 
-def table_to_pandas(t: pa.Table) -> Any:
+def table_to_pandas(t: pa.Table, dtypes: Mapping[str, tuple[str, str]] | None = None) -> Any:
     rbs = from_table(t)
     import pandas as pd
 
-    return to_pandas(rbs[0]) if len(rbs) == 1 else pd.concat([to_pandas(b) for b in rbs], ignore_index=True)
+    return to_pandas(rbs[0], dtypes) if len(rbs) == 1 else pd.concat([to_pandas(b, dtypes) for b in rbs], ignore_index=True)
+
+
+def noted(dfs: Sequence[Any]) -> dict[str, str]:
+    """Names of the dtypes that Arrow's types say nothing of: masked ones (Int64), texts with NA (string[pyarrow]), Arrow-backed ones ("Arrow", "Arrow large_string"); of columns that have
+    the same one in each of these DataFrames."""
+    kept: dict[str, set[str]] = {}
+    for df in dfs:
+        for name, t in zip(df.columns, df.dtypes, strict=True):
+            kept.setdefault(name, set()).add("" if isinstance(t, np.dtype) else _noted(t))
+    return {name: next(iter(names)) for name, names in kept.items() if len(names) == 1 and names != {""}}
+
+
+def _noted(t: Any) -> str:
+    import pandas as pd
+
+    if isinstance(t, pd.StringDtype):
+        return f"string[{t.storage}]" if t.na_value is pd.NA else ""
+    if isinstance(t, pd.ArrowDtype):
+        return "Arrow large_string" if t.pyarrow_dtype == pa.large_string() else "Arrow"
+    masked = (pd.arrays.BooleanArray, pd.arrays.IntegerArray, pd.arrays.FloatingArray)
+    return str(t) if t.construct_array_type() in masked else ""
+
+
+def _as_noted(pd: Any, name: str, col: pa.Array, index: Any, dtype: str, of: str) -> Any:
+    """What a DataFrame takes for a column that had this dtype in pandas, when its type was `of`."""
+    if str(col.type) != of:
+        return _values(pd, name, col, index)
+    if dtype.startswith("Arrow"):
+        return pd.arrays.ArrowExtensionArray(col.cast(pa.large_string()) if dtype.endswith("large_string") else col)
+    if dtype.startswith("string["):
+        return pd.array(col.to_pylist(), dtype=dtype)
+    return _masked(pd, col)
+
+
+def _masked(pd: Any, col: pa.Array) -> Any:
+    t = col.type
+    kind = pd.arrays.BooleanArray if t.id == BOOL else pd.arrays.FloatingArray if _T.is_floating(t) else pd.arrays.IntegerArray
+    return kind(np.array(stored(col)), ~valid_bits(col))
 
 
 def _values(pd: Any, name: str, col: pa.Array, index: Any) -> Any:
@@ -53,10 +102,7 @@ def _values(pd: Any, name: str, col: pa.Array, index: Any) -> Any:
     if tid in NUMBERS or tid == BOOL:
         if col.null_count == 0:
             return column_to_numpy(name, col)
-        if _T.is_float16(t):
-            col = col.cast(pa.float32())
-        kind = pd.arrays.BooleanArray if tid == BOOL else pd.arrays.FloatingArray if _T.is_floating(t) else pd.arrays.IntegerArray
-        return kind(np.array(stored(col)), ~valid_bits(col))
+        return _masked(pd, col.cast(pa.float32()) if _T.is_float16(t) else col)
     if _T.is_timestamp(t) or _T.is_duration(t):
         times = times_to_numpy(name, col)
         return times if _T.is_duration(t) or t.tz is None else pd.Series(times, index).dt.tz_localize("UTC").dt.tz_convert(_zone(t.tz))
@@ -76,6 +122,8 @@ def _values(pd: Any, name: str, col: pa.Array, index: Any) -> Any:
         return _values(pd, name, runs_decoded(col), index)
     if _T.is_string(t) or _T.is_large_string(t):
         return pd.Series(col.to_pylist(), index, dtype="str" if hasattr(pd, "StringDtype") and pd.__version__ >= "3" else object)
+    if isinstance(t, pa.BaseExtensionType) and t.extension_name.startswith("pandas."):  # periods, intervals
+        return t.to_pandas_dtype().__from_arrow__(col)
     if (is_fixed(t) or is_ragged(t)) and not DataContext.get_current().enable_tensor_extension_casting and not col.null_count:
         return _lazy.extensions.TensorArray(tensor_to_numpy(col) if is_fixed(t) else to_objects(name, col))
     if not can_rebuild(t) and not is_fixed(t):
