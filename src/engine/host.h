@@ -72,7 +72,8 @@ static inline bool sk_prints_due(const struct sk_prints *p) { /* something was p
 }
 /* In a worker: it has written what a driver that hears of its task is to have. */
 void sk_prints_done(void);
-bool sk_prints_joined(void); /* in a worker: the driver reads what it writes */
+/* In a worker: does this descriptor (1 or 2) lead where it did when the process began, and not where user code has turned it? *joined: to the driver. 200 ns */
+bool sk_prints_own(int fd, bool *joined);
 /* In a worker: a descriptor of what 1 or 2 are in the driver; -1: its own are that. Async-signal-safe. */
 int sk_prints_plain(int fd);
 /* One process of the engine at a time has the terminal: the driver while it draws (p), a worker (NULL) that runs a debugger. 0: this one has it now, or lets go; else the

@@ -191,13 +191,17 @@ static int add(struct out *o, const char *p, size_t n) {
     return 0;
 }
 
-static int say(struct py_state *st, struct out *o, const char *p, size_t n) {
+static int say(struct py_state *st, int to, const char *p, size_t n) {
+    struct out *o = &outs[to - 1];
+    bool first = true, own = false, joined = false;
     while (n) {
         if (!o->open) {
-            const char *head = label_now(st);
+            if (first) own = sk_prints_own(to, &joined);
+            first = false;
+            const char *head = own ? label_now(st) : "";
             size_t m = strlen(head);
             if (o->n + 2 + m > PIECE && write_out(o) < 0) return -1;
-            if ((sk_prints_joined() && add(o, SK_PRINTS_MARK, 2) < 0) || add(o, head, m) < 0) return -1;
+            if ((own && joined && add(o, SK_PRINTS_MARK, 2) < 0) || add(o, head, m) < 0) return -1;
             o->open = true;
         }
         const char *end = memchr(p, '\n', n);
@@ -218,7 +222,7 @@ static PyObject *m_say(PyObject *module, PyObject *const *args, Py_ssize_t n) {
     long to = n == 2 ? PyLong_AsLong(args[0]) : 0;
     if (to != 1 && to != 2) return PyErr_Format(PyExc_TypeError, "say(1 or 2, bytes)");
     if (PyObject_GetBuffer(args[1], &b, PyBUF_SIMPLE) < 0) return NULL;
-    int r = say(st, &outs[to - 1], b.buf, (size_t)b.len);
+    int r = say(st, (int)to, b.buf, (size_t)b.len);
     Py_ssize_t len = b.len;
     PyBuffer_Release(&b);
     return r < 0 ? NULL : PyLong_FromSsize_t(len);

@@ -18,6 +18,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -101,6 +102,7 @@ static void forget(struct sk_prints *p, struct source *s) {
 void sk_prints_close(struct sk_prints *p) {
     if (!p) return;
     while (p->sources.n) forget(p, p->sources.p[0]);
+    SK_DCHECK(!p->sources.n);
     sk_vec_free(&p->sources);
     close_fd(&p->hand[0]);
     close_fd(&p->hand[1]);
@@ -213,6 +215,7 @@ static bool first_line(struct source *s, size_t *len, size_t *gap) {
 }
 
 static void split(const struct sk_prints *p, struct source *s, bool last, sk_prints_line *line, void *ctx) {
+    SK_DCHECK(s->looked <= s->rest.n && p->ctl);
     size_t len, gap, done = 0;
     struct source at = *s; /* walks over it */
     while (first_line(&at, &len, &gap)) {
@@ -231,6 +234,7 @@ static void split(const struct sk_prints *p, struct source *s, bool last, sk_pri
         s->looked = at.looked;
         return;
     }
+    SK_DCHECK(done <= s->rest.n);
     s->rest.n -= (uint32_t)done;
     s->looked = at.looked;
     memmove(s->rest.p, s->rest.p + done, s->rest.n);
@@ -282,6 +286,7 @@ static struct {
     struct sk_ctl *ctl;
     int ctl_fd;
     bool joined;
+    struct stat at[3]; /* what its own 1 and 2 are */
 } mine = {.plain = {-1, -1, -1}, .ctl_fd = -1};
 
 void sk_prints_server(int hand) {
@@ -309,16 +314,8 @@ static void replace(int to, int with) {
     (void)dup2(with, to);
 }
 
-void sk_prints_worker(int hand, uint32_t slot, const struct sk_seg *ctl) {
+static void join(int hand, uint32_t slot) {
     struct rlimit most;
-    mine.ctl = (struct sk_ctl *)(void *)ctl->base;
-    mine.ctl_fd = ctl->fd;
-    if (hand == SK_PRINTS_NONE) {
-        int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
-        for (int to = 1; null >= 0 && to <= 2; to++) replace(to, null);
-        close_fd(&null);
-    }
-    if (hand < 0) return;
     int out[2] = {-1, -1}, err[2] = {-1, -1};
     if (getrlimit(RLIMIT_NOFILE, &most) == 0 && slot < most.rlim_cur / 4 && pipe2(out, O_CLOEXEC) == 0 && pipe2(err, O_CLOEXEC) == 0 &&
         hand_over(hand, &(struct hello){slot, (int32_t)getpid()}, (const int[2]){out[0], err[0]})) {
@@ -333,7 +330,24 @@ void sk_prints_worker(int hand, uint32_t slot, const struct sk_seg *ctl) {
     (void)close(hand);
 }
 
-bool sk_prints_joined(void) { return mine.joined; }
+void sk_prints_worker(int hand, uint32_t slot, const struct sk_seg *ctl) {
+    SK_ASSERT(!mine.ctl && hand >= SK_PRINTS_NONE); /* once a process */
+    mine.ctl = (struct sk_ctl *)(void *)ctl->base;
+    mine.ctl_fd = ctl->fd;
+    if (hand == SK_PRINTS_NONE) {
+        int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+        for (int to = 1; null >= 0 && to <= 2; to++) replace(to, null);
+        close_fd(&null);
+    }
+    if (hand >= 0) join(hand, slot);
+    for (int to = 1; to <= 2; to++) (void)fstat(to, &mine.at[to]);
+}
+
+bool sk_prints_own(int fd, bool *joined) {
+    struct stat now;
+    *joined = mine.joined;
+    return fstat(fd, &now) == 0 && now.st_ino == mine.at[fd].st_ino && now.st_dev == mine.at[fd].st_dev;
+}
 
 int sk_prints_plain(int fd) { return mine.plain[fd]; }
 

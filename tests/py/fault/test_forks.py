@@ -166,7 +166,7 @@ def test_a_child_that_comes_back_from_the_task_ends_there():
     rc, out, err = run(RETURNS)
     assert rc == 0, err
     assert out.splitlines() == [str(["parent", 1, 3, "parent", "parent", 1, 2]), str(["parent"] * 5)]
-    told = [line for line in err.splitlines() if line.startswith("skate: process ")]
+    told = [line for line in err.splitlines() if ") skate: process " in line]
     assert len(told) == 10 and all("os._exit()" in line for line in told), err
     assert sum("raised ValueError in it" in line for line in told) == 1 and "ValueError: oh" in err
 
