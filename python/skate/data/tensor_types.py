@@ -8,6 +8,9 @@ Which of them (or Arrow's own fixed_shape_tensor) arrays of one shape become is 
 stays one. Arrays of different shapes are of the last type, since Arrow's own one has neither scalars nor a way to NumPy. Registered when this module is imported, so that Parquet files give these types back.
 
 Parameters are written as JSON. Ray writes them pickled: that is read by an unpickler that knows no classes, so a file cannot run code.
+
+Arrow knows one class for a name, and Ray Data registers its own under the same ones. Both work in one process, in either order of import: the classes here are the registered ones, and what Arrow
+asks them to make of a name and its parameters is theirs where Ray asks (`_theirs`), ours otherwise. Columns of theirs that come into skate become ours (`ours`).
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import io
 import json
 import math
 import pickle
+import sys
 from typing import Any
 
 import numpy as np
@@ -63,6 +67,57 @@ def _over(t: Any, cls: Any, storage_type: pa.DataType) -> Any:
     """t, a type that a file names, if what the file has is what that is over: Arrow would read the one as the other."""
     if t is None or t.storage_type != storage_type:
         raise ValueError(f"{cls.__name__} is not over {storage_type}")
+    return t
+
+
+# ---- Ray Data in the same process
+
+_OF_RAY = (
+    "ray.data._internal.tensor_extensions.arrow",
+    "ray.air.util.tensor_extensions.arrow",
+)  # where it keeps its classes, the newer place first
+_MARK = b" "  # behind the parameters of ours, which JSON allows: nobody else writes it
+
+
+def _rays(name: str) -> Any:
+    """Ray's class of this name, if Ray Data is in this process."""
+    for module in _OF_RAY:
+        theirs = getattr(sys.modules.get(module), name, None)
+        if theirs is not None and not issubclass(theirs, _Tensor):
+            return theirs
+    return None
+
+
+def _theirs(cls: Any, serialized: bytes) -> Any:
+    """Ray's class for what Arrow makes a type of, None for ours. Who asks is the innermost frame that is not pyarrow's; where that is neither skate's nor Ray's, who made the type."""
+    theirs = _rays(cls.__name__)
+    if theirs is None:
+        return None
+    frame = sys._getframe(1).f_back
+    while frame is not None:
+        package = str(frame.f_globals.get("__name__")).partition(".")[0]
+        if package in ("skate", "ray"):
+            return theirs if package == "ray" else None
+        if package != "pyarrow":
+            break
+        frame = frame.f_back
+    return None if serialized.endswith(_MARK) else theirs
+
+
+def ours(t: Any) -> Any:
+    """A Table or RecordBatch whose columns of Ray's classes are of ours."""
+    if not any(map(sys.modules.get, _OF_RAY)):
+        return t
+    for i, f in enumerate(t.schema):
+        cls = CLASSES_OF.get(f.type.extension_name) if isinstance(f.type, pa.ExtensionType) and not isinstance(f.type, _Tensor) else None
+        if cls is not None:
+            to = cls._of(f.type.storage_type, f.type.__arrow_ext_serialize__())
+            c = t.column(i)
+            if isinstance(c, pa.ChunkedArray):
+                new = pa.chunked_array([pa.ExtensionArray.from_storage(to, k.storage) for k in c.chunks], to)
+            else:
+                new = pa.ExtensionArray.from_storage(to, c.storage)
+            t = t.set_column(i, f.with_type(to), new)
     return t
 
 
@@ -119,10 +174,15 @@ class _FixedTensor(_Tensor):
         return _lazy.cells.TensorDtype(self._shape, self.value_type.to_pandas_dtype())
 
     def __arrow_ext_serialize__(self) -> bytes:
-        return json.dumps(self._shape).encode()
+        return json.dumps(self._shape).encode() + _MARK
 
     @classmethod
     def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> Any:
+        theirs = _theirs(cls, serialized)
+        return theirs.__arrow_ext_deserialize__(storage_type, serialized) if theirs else cls._of(storage_type, serialized)
+
+    @classmethod
+    def _of(cls, storage_type: pa.DataType, serialized: bytes) -> Any:
         return _read_type(cls, storage_type, serialized)
 
     def __arrow_ext_class__(self) -> type:
@@ -196,10 +256,15 @@ class ArrowVariableShapedTensorType(_Tensor):
         return _lazy.cells.TensorDtype(self.shape, self.value_type.to_pandas_dtype())
 
     def __arrow_ext_serialize__(self) -> bytes:
-        return json.dumps(self._ndim).encode()
+        return json.dumps(self._ndim).encode() + _MARK
 
     @classmethod
-    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> ArrowVariableShapedTensorType:
+    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> Any:
+        theirs = _theirs(cls, serialized)
+        return theirs.__arrow_ext_deserialize__(storage_type, serialized) if theirs else cls._of(storage_type, serialized)
+
+    @classmethod
+    def _of(cls, storage_type: pa.DataType, serialized: bytes) -> ArrowVariableShapedTensorType:
         data = storage_type.field("data").type if pa.types.is_struct(storage_type) and storage_type.get_field_index("data") >= 0 else None
         t = cls(data.value_type, int(_numbers_of(serialized))) if data is not None and pa.types.is_large_list(data) else None
         return _over(t, cls, storage_type)
@@ -288,13 +353,18 @@ class ArrowVariableShapedTensorArray(pa.ExtensionArray):
         return out
 
 
+CLASSES_OF: dict[str, Any] = {}  # by the names that Arrow knows them by
+
+
 def register() -> None:
-    """Lets Arrow give these types back; a class that Ray registered in this process stays."""
+    """Lets Arrow give these types back, also where Ray has registered its own: it gets those when it asks."""
     for t in (ArrowTensorType((0,), pa.int8()), ArrowTensorTypeV2((0,), pa.int8()), ArrowVariableShapedTensorType(pa.int8(), 1)):
+        CLASSES_OF[t.extension_name] = type(t)
         try:
             pa.register_extension_type(t)
         except pa.ArrowKeyError:
-            pass
+            pa.unregister_extension_type(t.extension_name)
+            pa.register_extension_type(t)
 
 
 register()

@@ -87,7 +87,7 @@ def from_arrow(tables: Any, *, override_num_blocks: int | None = None, trust_pic
         t = t if isinstance(t, (pa.RecordBatch, pa.Table)) else pa.table(t)
         _lazy.unify.check_names(t.schema.names, "from_arrow")
         t = _lazy.marks.trust(t) if trusted else t
-        rbs += [t] if isinstance(t, pa.RecordBatch) else _lazy.to_arrow.from_table(t)
+        rbs += [_lazy.tensor_types.ours(t)] if isinstance(t, pa.RecordBatch) else _lazy.to_arrow.from_table(t)
     return InMemory(_split(rbs, override_num_blocks), "FromArrow")
 
 

@@ -46,6 +46,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from skate.data.tensor_types import ours
 from skate.data.values.encoded_text import plain
 from skate.data.values.frames import from_pandas, to_pandas
 from skate.data.values.numpy_batch import LATER, NumpyBatch, to_numpy
@@ -74,7 +75,7 @@ def from_batch(
         return [given.rb] if given is not None and out is given and given.untouched() else _from_dict(out, what, rb, given, marks)
     if isinstance(out, (pa.Table, pa.RecordBatch)):
         check_names(out.schema.names, what)
-        return from_table(out) if isinstance(out, pa.Table) else [out]
+        return from_table(out) if isinstance(out, pa.Table) else [ours(out)]
     if type(out).__module__.split(".")[0] == "pandas" and hasattr(out, "columns"):
         return from_pandas(out, what, rb)
     if hasattr(out, "__arrow_c_stream__"):

@@ -493,6 +493,7 @@ def ragged_of_fixed(col: pa.Array, t: pa.DataType) -> pa.Array:
 
 
 def from_table(t: pa.Table) -> list[pa.RecordBatch]:
+    t = _tt.ours(t)
     if t.num_rows == 0:
         return [pa.RecordBatch.from_arrays([_no_rows(c) for c in t.columns], schema=t.schema)]
     return (t.combine_chunks() if any(c.num_chunks > 1 for c in t.columns) else t).to_batches()
