@@ -3,6 +3,7 @@
 import io
 import os
 import pickle
+import random
 import subprocess
 import sys
 import tarfile
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pyarrow.feather as pf
 import pyarrow.parquet as pq
 import pytest
+import rounds
 import skate
 import skate.data as sd
 from cases import case
@@ -24,8 +26,9 @@ from skate.data.exceptions import UntrustedPickleError
 from skate.data.extensions import ArrowPythonObjectArray
 from skate.data.preprocessor import Preprocessor, SerializablePreprocessorBase
 from skate.data.values import marks
+from skate.data.values.row_dicts import to_columns, to_rows
 from skate.data.values.types import PythonObjectType
-from skate.data.values.unify import merge
+from skate.data.values.unify import cast_batch, merge, unify
 from skate.data.worker import replay
 from skate.data.write import fingerprint
 from skate.data.write.rows import Rows
@@ -358,6 +361,8 @@ def test_marks_of_every_shape(mark):
             runs(ours.to_pylist, mark)
             told = marks.came_from(col, "/data/f")
             refused(told.to_pylist, mark, "/data/f")
+            assert marks.relabelled(ours, told.type).equals(told) and marks.relabelled(told, col.type).equals(col)
+            refused(lambda told=told, ours=ours: marks.relabelled(told, ours.type), mark, "/data/f")
     assert marks.bare(pa.array([1])).type == pa.int64() and marks.trust(None) is None
     encoded = pa.DictionaryArray.from_arrays(pa.array([0, 0]), column(mark, 1))
     refused(encoded.to_pylist, mark)
@@ -627,3 +632,98 @@ def test_workers_know_the_secret_of_their_job(monkeypatch):
     _job.hand(pickle.dumps({"secret": b"s" * 32}))  # a process of another driver now, as those of Ray may be
     assert _job.secret() == b"s" * 32 and not ours.trusted and PythonObjectType().trusted
     assert _job.is_signed(_job.signed(b"x")) and not _job.is_signed(b"x" + bytes(32))
+
+
+# ---- at random
+
+
+def some_column(r, shape, mark, n, depth=0):
+    """A column of n rows at some depth of which are objects, this job's or others', or their bytes, or both kinds in the parts of a struct. shape: chooses the type."""
+    kind = shape.choice(["leaf", "list", "large_list", "fixed", "struct", "map", "dictionary"] if depth < 2 else ["leaf"])
+    if kind == "leaf":
+        of = r.choice(["ours", "theirs", "read", "bytes"])
+        if of == "ours":
+            return ArrowPythonObjectArray.from_objects([r.choice([None, Fraction(1, 2), {1}]) for _ in range(n)])
+        bytes_ = pa.array([r.choice([None, evil(mark), evil(mark)]) for _ in range(n)], pa.large_binary())
+        if of == "bytes":
+            return bytes_
+        return marks.came_from(pa.ExtensionArray.from_storage(THEIRS, bytes_), r.choice(["/a", "/b", ""]) if of == "read" else "")
+    if kind == "struct":
+        parts = [some_column(r, shape, mark, n, depth + 1) for _ in range(shape.randint(1, 2))]
+        return pa.StructArray.from_arrays(parts, [f"f{i}" for i in range(len(parts))])
+    if kind == "dictionary":
+        return pa.DictionaryArray.from_arrays(pa.array([r.randrange(2) for _ in range(n)], pa.int32()), some_column(r, shape, mark, 2, 2))
+    if kind == "fixed":
+        return pa.FixedSizeListArray.from_arrays(some_column(r, shape, mark, 2 * n, depth + 1), 2)
+    ends = [0, *sorted(r.randint(0, n) for _ in range(n - 1)), n]
+    inner = some_column(r, shape, mark, n, depth + 1)
+    if kind == "map":
+        return pa.MapArray.from_arrays(pa.array(ends, pa.int32()), pa.array([str(i) for i in range(n)]), inner)
+    make, t = (pa.ListArray, pa.int32()) if kind == "list" else (pa.LargeListArray, pa.int64())
+    return make.from_arrays(pa.array(ends, t), inner)
+
+
+def as_files(r, table, at):
+    """The table as it comes back from a pickle, or, if that has a form for it, from a file or stream."""
+    way = r.choice(["feather", "stream", "pickle", "parquet", "nothing"])
+    bare = marks.bare(table)
+    try:
+        if way == "pickle":
+            return pickle.loads(pickle.dumps(table))
+        if way == "feather":
+            pf.write_feather(bare, at)
+            return pf.read_table(at)
+        if way == "stream":
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, bare.schema) as w:
+                w.write_table(bare)
+            return pa.ipc.open_stream(sink.getvalue()).read_all()
+        if way == "parquet":
+            pq.write_table(bare, at)
+            return pq.read_table(at)
+    except (ValueError, pa.ArrowException, OSError):
+        pass
+    return table
+
+
+@rounds.campaign()
+def test_tables_of_both_at_random(mark, tmp_path):
+    """Whatever is put together with whatever: no pickle of others is opened, and what is given out as bytes is bytes."""
+    first = rounds.seed()
+    wrong = (
+        UntrustedPickleError,
+        TypeError,
+        ValueError,
+        pa.ArrowException,
+        NotImplementedError,
+    )  # types that do not go together, what Arrow has no kernel for
+    opened = 0
+    for seed in range(first, first + rounds.rounds(300)):
+        r = random.Random(seed)
+        shapes_ = [random.Random(seed if r.random() < 0.7 else r.random()) for _ in range(r.randint(1, 3))]  # one type, as a rule
+        tables = [as_files(r, pa.table({"x": some_column(r, shape, mark, r.randint(1, 4))}), str(tmp_path / "f")) for shape in shapes_]
+        with case("seed", seed, *[t.schema.field("x").type for t in tables]):
+            parts = [b for t in tables for b in t.to_batches()]
+            for put in (
+                lambda parts=parts: merge(parts),
+                lambda parts=parts: [cast_batch(p, unify([q.schema for q in parts])) for p in parts],
+                lambda parts=parts: [cast_batch(p, parts[0].schema) for p in parts],
+                lambda parts=parts: pa.Table.from_batches(parts),
+            ):
+                try:
+                    got = put()
+                    for one in got if isinstance(got, list) else [got]:
+                        for look in (to_rows, to_columns):
+                            for b in one.to_batches() if isinstance(one, pa.Table) else [one]:
+                                opened += len(look(b))
+                except wrong:
+                    pass
+                assert not mark.exists()
+            if seed % 10 == 0:
+                try:
+                    sd.from_arrow(tables).map(lambda row: {"n": len(row)}).take_all()
+                    opened += 1
+                except wrong:
+                    pass
+                assert not mark.exists()
+    assert opened, "no table was looked at"
