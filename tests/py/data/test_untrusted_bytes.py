@@ -353,6 +353,29 @@ def test_files_and_plans_do_not_carry_the_mark(tmp_path, monkeypatch):
     assert not ours.trusted and fingerprint.of({"schema": pa.schema([("x", pa.list_(PythonObjectType()))])}) == said
 
 
+def test_nested_objects_of_blocks_that_differ():
+    """Lists of nothing, fields that some blocks lack, wider lists: objects at some depth become one type, as other values do. Bytes do not become objects."""
+    objects = ArrowPythonObjectArray.from_objects([Fraction(1, 2)])
+    small, large = pa.array([0, 1], pa.int32()), pa.array([0, 1], pa.int64())
+    lists, wide = pa.ListArray.from_arrays(small, objects), pa.LargeListArray.from_arrays(large, objects)
+    less, more = pa.StructArray.from_arrays([objects], ["a"]), pa.StructArray.from_arrays([objects, pa.array([1])], ["a", "b"])
+    half, full = Fraction(1, 2), {"a": Fraction(1, 2), "b": 1}
+    for a, b, want in (
+        (pa.array([[]], pa.list_(pa.null())), lists, [[], [half]]),
+        (lists, wide, [[half], [half]]),
+        (less, more, [{"a": half, "b": None}, full]),
+        (pa.array([{"a": None}]), less, [{"a": None}, {"a": half}]),
+        (pa.ListArray.from_arrays(small, less), pa.ListArray.from_arrays(small, more), [[{"a": half, "b": None}], [full]]),
+    ):
+        for one, other, values in ((a, b, want), (b, a, None)):
+            with case(one.type, other.type):
+                got = merge([pa.RecordBatch.from_arrays([c], ["x"]) for c in (one, other)]).column(0).to_pylist()
+                assert got == values if values is not None else len(got) == 2
+    for wrong in (pa.array([[b"x"]], pa.list_(pa.large_binary())), pa.array([[1]])):
+        with pytest.raises(TypeError, match="column 'x'"):
+            merge([pa.RecordBatch.from_arrays([c], ["x"]) for c in (wrong, lists)])
+
+
 def test_marks_of_every_shape(mark):
     for name, col in shapes(mark).items():
         with case(name):

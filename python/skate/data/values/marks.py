@@ -8,7 +8,7 @@ second secret. Files get neither (`bare`): they have no mark.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -50,7 +50,8 @@ def has_objects(t: pa.DataType) -> bool:
     return next(_objects(t), None) is not None
 
 
-def _objects(t: pa.DataType) -> Any:
+def _objects(t: pa.DataType) -> Iterator[types.PythonObjectType]:
+    """The types of objects in a type."""
     if isinstance(t, types.PythonObjectType):
         yield t
     elif _T.is_dictionary(t):
@@ -84,11 +85,35 @@ def check_alike(schemas: list[pa.Schema]) -> None:
 
 
 def relabelled(col: pa.Array, t: pa.DataType) -> pa.Array:
-    """A column as a type that differs by the marks only. UntrustedPickleError, where it would make objects of others this job's."""
-    for a, b in zip(_objects(col.type), _objects(t), strict=True):
+    """A column of objects, at some level, as another type of such: by the marks, and, of nested types, by Arrow's cast. UntrustedPickleError, where it would make objects of others this job's;
+    ArrowNotImplementedError, where it would make objects of other values: Arrow takes bytes for pickles."""
+    if _T.is_dictionary(col.type) and not _T.is_dictionary(t):
+        col = col.dictionary_decode()
+    for a, b in _pairs(col.type, t):
+        if not isinstance(a, types.PythonObjectType):
+            raise pa.ArrowNotImplementedError("in a nested column only objects become objects")
         if b.trusted and not a.trusted:
             raise refused(a)
+    col, plain = bare(col), bare(t)
+    col = col if col.type.equals(plain) else col.cast(plain, safe=True)
     return pa.Array._import_from_c_capsule(t.__arrow_c_schema__(), col.__arrow_c_array__()[1])
+
+
+def _pairs(a: pa.DataType, t: pa.DataType) -> Iterator[tuple[pa.DataType, types.PythonObjectType]]:
+    """For each type of objects in t what is in its place in a, if that is there and has values."""
+    if _T.is_null(a) or not has_objects(t):
+        return
+    if _T.is_struct(a) and _T.is_struct(t):
+        for f in t:
+            if a.get_field_index(f.name) >= 0:
+                yield from _pairs(a.field(f.name).type, f.type)
+    elif _T.is_map(a) and _T.is_map(t):
+        yield from _pairs(a.key_type, t.key_type)
+        yield from _pairs(a.item_type, t.item_type)
+    elif hasattr(a, "value_type") and hasattr(t, "value_type"):
+        yield from _pairs(a.value_type, t.value_type)
+    else:
+        yield from ((a, o) for o in _objects(t))
 
 
 def as_kept(rb: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

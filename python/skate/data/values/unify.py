@@ -274,9 +274,7 @@ def _cast(c: pa.Array, t: pa.DataType) -> pa.Array:
         return pa.nulls(len(c), t)
     if isinstance(t, kinds.PythonObjectType):
         return _cast_to_objects(c, t)
-    if _lazy.marks.has_objects(t):  # deeper: Arrow would take any bytes for pickles
-        if not _lazy.marks.bare(c.type).equals(_lazy.marks.bare(t)):
-            raise pa.ArrowNotImplementedError("nothing but objects becomes objects in nested columns")
+    if _lazy.marks.has_objects(t):
         return _lazy.marks.relabelled(c, t)
     if kinds.is_ragged(t):
         if tensors.is_fixed(c.type):
