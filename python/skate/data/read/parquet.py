@@ -306,26 +306,29 @@ def _fragment(fs: Any, path: str, said: dict[str, Any]) -> Any:
 
 
 def _part(fragment: Any, test: Any, schema: Any) -> Any:
-    """A fragment with the row groups that may have rows for which a pyarrow expression holds; None: there are none. Statistics of floats leave NaN out, which Arrow forgets: where such a
-    column is tested for what is true of NaN, the path alone decides."""
+    """A fragment with the row groups that may have rows for which a pyarrow expression holds; None: there are none. Where Arrow's look at statistics may be wrong, the path alone decides."""
     import pyarrow as pa
     import pyarrow.dataset as pads
 
     text = str(test)
-    if _false_of_nan(text) or not any(pa.types.is_floating(f.type) and f.name in text for f in schema):
+    if _prunes_rightly(text, any(pa.types.is_floating(f.type) and f.name in text for f in schema)):
         try:
             return fragment.subset(test, schema=schema)
-        except pa.ArrowException:  # of a column or type that is not there; or Arrow cannot compare the statistics, as those of uint64 with int64
+        except (
+            pa.ArrowException
+        ):  # of a column or type that is not there; or Arrow cannot compare the statistics, as those of uint64 with int64
             schema.empty_table().filter(test)
             return fragment
     whole = pads.FileSystemDataset([fragment], schema, fragment.format)
     return next(iter(whole.get_fragments(filter=test)), None)
 
 
-def _false_of_nan(test: str) -> bool:
-    """Whether the text of a pyarrow expression has nothing but what is false for NaN where it is for all numbers: comparisons other than !=, and, or."""
-    bare = re.sub(r'"(?:[^"\\]|\\.)*"', "", test)
-    return "!=" not in bare and "nan" not in bare.lower() and set(re.findall(r"(\w+)\(", bare)) <= {"is_in", "is_valid", "and", "or"}
+def _prunes_rightly(test: str, floats: bool) -> bool:
+    """Whether Arrow leaves out only row groups without rows for which an expression with this text holds. It forgets that statistics leave NaN out, so a test of floats has to be false of NaN where
+    it is of all numbers: comparisons other than !=, and, or. It is wrong for the literal NaN, and for null in a list; one of more than 20 values is not shown whole."""
+    if re.search(r"\b(nan|null)\b|^ *\.\.\.$", test, re.MULTILINE):
+        return False
+    return not floats or ("!=" not in test and set(re.findall(r"(\w+)\(", test)) <= {"is_in", "is_valid", "and", "or"})
 
 
 def _units(paths: list[str], infos: list[tuple[Any, Groups]], override: int | None) -> list[tuple[bytes, int, int]]:
