@@ -325,10 +325,10 @@ def _part(fragment: Any, test: Any, schema: Any) -> Any:
 
 def _prunes_rightly(test: str, floats: bool) -> bool:
     """Whether Arrow leaves out only row groups without rows for which an expression with this text holds. It forgets that statistics leave NaN out, so a test of floats has to be false of NaN where
-    it is of all numbers: comparisons other than !=, and, or. It is wrong for the literal NaN, and for null in a list; one of more than 20 values is not shown whole."""
+    it is of all numbers: comparisons other than !=, and, or; in a list 0.0 is not -0.0 to it. It is wrong for the literal NaN, and for null in a list; one of more than 20 values is not shown whole."""
     if re.search(r"\b(nan|null)\b|^ *\.\.\.$", test, re.MULTILINE):
         return False
-    return not floats or ("!=" not in test and set(re.findall(r"(\w+)\(", test)) <= {"is_in", "is_valid", "and", "or"})
+    return not floats or ("!=" not in test and set(re.findall(r"(\w+)\(", test)) <= {"is_valid", "and", "or"})
 
 
 def _units(paths: list[str], infos: list[tuple[Any, Groups]], override: int | None) -> list[tuple[bytes, int, int]]:
