@@ -489,7 +489,7 @@ class JobLog:
     def __init__(self, path: str) -> None: ...
     def __getattr__(self, name: str) -> Any: ...
 
-def job_move(source: str, target: str) -> bool: ...  # False: there is no source
+def job_move(source: str, target: str, replace: bool = True) -> bool: ...  # False: there is no source, or no folder for the target
 def job_sync_dir(path: str) -> None: ...  # the names in a folder become durable
 
 # --- workers

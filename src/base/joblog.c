@@ -277,11 +277,39 @@ sk_rc sk_joblog_sync(struct sk_joblog *log, struct sk_err *err) {
     return SK_OK;
 }
 
-sk_rc sk_job_move(const char *from, const char *to, struct sk_err *err) {
+/* rename() that leaves what is at `to` as it is: EEXIST. A file system without RENAME_NOREPLACE (NFS, for one) gets a second name for the file, and one without
+ * links an empty file first, which makes the name ours. */
+static int place(const char *from, const char *to) {
+    if (!SK_FAULT("job.noreplace")) {
+        if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return 0;
+        if (errno != EINVAL && errno != ENOSYS) return -1;
+    }
+    if (!SK_FAULT("job.link")) {
+        struct stat a, b;
+        if (link(from, to) == 0) return unlink(from);
+        int e = errno;
+        if (e == EEXIST && stat(from, &a) == 0 && stat(to, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+            return unlink(from); /* a move that was killed between the two */
+        errno = e;
+        if (e != EPERM && e != EOPNOTSUPP && e != ENOSYS && e != EMLINK) return -1;
+    }
+    int fd = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0) return -1;
+    close(fd);
+    if (rename(from, to) == 0) return 0;
+    int e = errno;
+    unlink(to);
+    errno = e;
+    return -1;
+}
+
+sk_rc sk_job_move(const char *from, const char *to, bool replace, struct sk_err *err) {
     SK_FAULT_HERE("job.move");
-    if (rename(from, to) < 0)
-        return errno == ENOENT ? SK_ERR(err, SK_ENOENT, "move %s to %s: there is no such file", from, to)
-                               : SK_ERR_SYS(err, "move %s to %s", from, to);
+    if ((replace ? rename(from, to) : place(from, to)) < 0) {
+        if (errno == ENOENT) return SK_ERR(err, SK_ENOENT, "move %s to %s: there is no such file", from, to);
+        if (errno == EEXIST) return SK_ERR(err, SK_EEXIST, "move %s to %s: there is a file of that name already", from, to);
+        return SK_ERR_SYS(err, "move %s to %s", from, to);
+    }
     SK_FAULT_HERE("job.moved");
     return SK_OK;
 }

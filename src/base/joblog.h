@@ -56,7 +56,8 @@ sk_rc sk_joblog_append(struct sk_joblog *log, const struct sk_job_rec *r, const 
 sk_rc sk_joblog_sync(struct sk_joblog *log, struct sk_err *err) SK_MUST_USE;
 /* Forgets everything: an empty log for another job. */
 sk_rc sk_joblog_clear(struct sk_joblog *log, struct sk_err *err) SK_MUST_USE;
-sk_rc sk_job_move(const char *from, const char *to, struct sk_err *err) SK_MUST_USE; /* rename; SK_ENOENT: there is no `from` */
-sk_rc sk_job_sync_dir(const char *path, struct sk_err *err) SK_MUST_USE;             /* the names in a folder become durable */
+/* rename. SK_ENOENT: there is no `from`, or no folder for `to`. SK_EEXIST: not to replace, and there is something at `to`, which stays as it is. */
+sk_rc sk_job_move(const char *from, const char *to, bool replace, struct sk_err *err) SK_MUST_USE;
+sk_rc sk_job_sync_dir(const char *path, struct sk_err *err) SK_MUST_USE; /* the names in a folder become durable */
 
 #endif

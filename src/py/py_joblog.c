@@ -203,13 +203,22 @@ int py_joblog_types(PyObject *module, struct py_state *st) {
 
 static PyObject *m_job_move(PyObject *module, PyObject *args) {
     struct py_state *st = PyModule_GetState(module);
-    PyObject *from = NULL, *to = NULL;
+    PyObject *from = NULL, *to = NULL, *out = NULL;
+    int replace = 1;
     PY_ERR(err);
-    if (!PyArg_ParseTuple(args, "O&O&:job_move", PyUnicode_FSConverter, &from, PyUnicode_FSConverter, &to)) return NULL;
-    sk_rc rc = sk_job_move(PyBytes_AS_STRING(from), PyBytes_AS_STRING(to), &err);
+    if (!PyArg_ParseTuple(args, "O&O&|p:job_move", PyUnicode_FSConverter, &from, PyUnicode_FSConverter, &to, &replace)) return NULL;
+    sk_rc rc;
+    Py_BEGIN_ALLOW_THREADS rc = sk_job_move(PyBytes_AS_STRING(from), PyBytes_AS_STRING(to), replace, &err);
+    Py_END_ALLOW_THREADS int why = errno;
+    if (rc == SK_OK || rc == SK_ENOENT) out = PyBool_FromLong(rc == SK_OK);
+    else if (rc == SK_ENOMEM) py_raise(st, rc, &err);
+    else {
+        errno = rc == SK_EEXIST ? EEXIST : why;
+        PyErr_SetFromErrnoWithFilename(PyExc_OSError, PyBytes_AS_STRING(to)); /* FileExistsError, PermissionError, ... */
+    }
     Py_DECREF(from);
     Py_DECREF(to);
-    return rc == SK_OK || rc == SK_ENOENT ? PyBool_FromLong(rc == SK_OK) : py_raise(st, rc, &err);
+    return out;
 }
 
 static PyObject *m_job_sync_dir(PyObject *module, PyObject *arg) {
@@ -234,7 +243,7 @@ static PyObject *m_fault(PyObject *module, PyObject *args) {
 PyMethodDef py_joblog_methods[] = {
     {"fault", m_fault, METH_VARARGS,
      "Sets fault points of this process (base/fault.h), for tests; those of workers come from SKATE_FAULT."},
-    {"job_move", m_job_move, METH_VARARGS, "rename(from, to); False when there is no `from`."},
+    {"job_move", m_job_move, METH_VARARGS, "job_move(from, to, replace=True): a rename; False when there is no `from`. FileExistsError: something is there, and replace is False."},
     {"job_sync_dir", m_job_sync_dir, METH_O, "The names in a folder become durable."},
     {NULL, NULL, 0, NULL},
 };

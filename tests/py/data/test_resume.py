@@ -1,7 +1,9 @@
 """Writes that are resumed: drivers killed at every step, the log refused or mended, exactly once."""
 
 import os
+import pathlib
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -82,15 +84,21 @@ def program(kind, source, target, ran, fault=None):
     )
 
 
-def content(folder):
-    """Every file that is seen, with its bytes."""
+def files(folder):
+    """{name without the id of the job: where it is} of every file that is seen."""
     out = {}
-    for at, dirs, files in os.walk(folder):
+    for at, dirs, names in os.walk(folder):
         dirs[:] = [d for d in dirs if not d.startswith(".")]
-        for n in files:
-            with open(os.path.join(at, n), "rb") as f:
-                out[os.path.relpath(os.path.join(at, n), folder)] = f.read()
+        for n in names:
+            short = re.sub("[0-9a-f]{32}_?", "", os.path.relpath(os.path.join(at, n), folder))
+            assert short not in out
+            out[short] = os.path.join(at, n)
     return out
+
+
+def content(folder):
+    """The same with the bytes of each."""
+    return {name: pathlib.Path(at).read_bytes() for name, at in files(folder).items()}
 
 
 def kill(tmp_path, source, kind, kills, seed):
@@ -232,8 +240,8 @@ def test_files_that_are_gone_are_written_again(tmp_path, source, caplog):
     target = tmp_path / "out"
     job(source, target)
     before = content(target)
-    os.unlink(target / sorted(before)[2])
-    with open(target / sorted(before)[4], "ab") as f:
+    os.unlink(files(target)[sorted(before)[2]])
+    with open(files(target)[sorted(before)[4]], "ab") as f:
         f.write(b"more")
     job(source, target)
     assert content(target) == before
@@ -311,12 +319,15 @@ def test_another_file_system(tmp_path, source):
     (tmp_path / "store").mkdir()
     broken_off(source, "out", filesystem=there, fold=logs)
     assert len(os.listdir(logs)) == 1 and len(content(tmp_path / "store")) >= 3
-    (tmp_path / "store" / "out" / "000005_000009.parquet").write_bytes(b"of a run that was killed, and made more files of this unit")
+    prefix = next(p.name for p in (tmp_path / "store" / "out").iterdir()).partition("_")[0]
+    (tmp_path / "store" / "out" / f"{prefix}_000005_000009.parquet").write_bytes(
+        b"of a run that was killed, and made more files of this unit"
+    )
     job(source, "out", filesystem=there, fold=logs)
     assert sorted(sd.read_parquet("out", filesystem=there).to_pandas()["id"]) == list(range(1, N + 1))
     before = content(tmp_path / "store")
     assert len(before) == 6
-    os.unlink(tmp_path / "store" / sorted(before)[2])
+    os.unlink(files(tmp_path / "store")[sorted(before)[2]])
     job(source, "out", filesystem=there, fold=logs)
     assert content(tmp_path / "store") == before
     with pytest.raises(ValueError, match="of another job|mode is 'error'"):
@@ -389,7 +400,7 @@ def test_random_samples_are_the_same(tmp_path, source):
     want = content(tmp_path / "a")
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     for n in sorted(want)[1:4]:
-        os.unlink(tmp_path / "b" / n)
+        os.unlink(files(tmp_path / "b")[n])
     sampled(tmp_path / "b")
     assert content(tmp_path / "b") == want
 

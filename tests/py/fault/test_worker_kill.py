@@ -40,7 +40,7 @@ def digest(folder):
     h = hashlib.sha256()
     for f in sorted(os.listdir(folder)):
         with open(os.path.join(folder, f), "rb") as x:
-            h.update(f.encode() + x.read())
+            h.update(f.partition("_")[2].encode() + x.read())  # its name without the id of the write
     return h.hexdigest()
 
 

@@ -58,7 +58,13 @@ class _FileDatasink(Datasink):
                 self._skip_write = True
                 return
             if mode is _lazy.mode.SaveMode.OVERWRITE:
-                self.filesystem.delete_dir_contents(self.path)
+                for f in self.filesystem.get_file_info(pafs.FileSelector(self.path)):
+                    if f.base_name.startswith(".skate-"):  # what other writes stage
+                        continue
+                    if f.type == pafs.FileType.Directory:
+                        self.filesystem.delete_dir(f.path)
+                    else:
+                        self.filesystem.delete_file(f.path)
         elif self.try_create_dir:
             self.filesystem.create_dir(self.path, recursive=True)
             self.has_created_dir = True

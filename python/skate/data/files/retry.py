@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import io
+import os
 import random
 import tempfile
 import threading
@@ -124,6 +125,16 @@ def retried(work: Callable[[], Any], what: str, texts: Any = None) -> Any:
         pause.wait(wait)
 
 
+def taken(path: str) -> FileExistsError:
+    """The error for a name that a user gives to a file, and that another write has given to one already."""
+    return FileExistsError(
+        errno.EEXIST,
+        "write: a file of that name is there already, of another write, and this one does not replace it. Let filename_provider put the write_uuid that it is given into its names, "
+        "or write into another folder",
+        path,
+    )
+
+
 class RetriedFile(io.RawIOBase):
     """A remote file for reading, each read of it tried again; a connection that broke is opened anew.
 
@@ -187,12 +198,13 @@ class RetriedOutput(io.RawIOBase):
         fs: A pyarrow file system.
         path: In it.
         stream: Arguments of open_output_stream (compression).
+        replace: Whether a file that is there is replaced; else it is a FileExistsError.
     """
 
     KEPT_BYTES = 16 << 20
 
-    def __init__(self, fs: Any, path: str, stream: dict[str, Any]):
-        self._fs, self._path, self._stream, self._wanted = fs, path, stream, True
+    def __init__(self, fs: Any, path: str, stream: dict[str, Any], replace: bool = True):
+        self._fs, self._path, self._stream, self._wanted, self._replace = fs, path, stream, True, replace
         self._held = tempfile.SpooledTemporaryFile(self.KEPT_BYTES)  # noqa: SIM115
 
     def write(self, data: Any) -> int:
@@ -211,9 +223,32 @@ class RetriedOutput(io.RawIOBase):
 
     def _send(self) -> None:
         self._held.seek(0)
-        with self._fs.open_output_stream(self._path, **self._stream) as out:
+        new = None
+        if not self._replace:
+            new = self._new()
+            self._replace = True  # what a try that failed has left is ours
+        with new or self._fs.open_output_stream(self._path, **self._stream) as out:
             while part := self._held.read(4 << 20):
                 out.write(part)
+
+    def _new(self) -> Any:
+        """An open file of a name that nobody has; None: nobody has had it a moment ago, for file systems that cannot make one without replacing one. FileExistsError: somebody has it."""
+        inner = getattr(getattr(self._fs, "handler", None), "fs", None)
+        if inner is not None and not self._stream:  # fsspec's, which may know mode "x" (S3: a conditional PUT)
+            try:
+                return inner.open(self._path, "xb")
+            except FileExistsError:
+                raise taken(self._path) from None
+            except (ValueError, NotImplementedError):
+                pass
+        if self._fs.type_name == "local":
+            try:
+                os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
+            except FileExistsError:
+                raise taken(self._path) from None
+        elif self._fs.get_file_info(self._path).type.name != "NotFound":
+            raise taken(self._path)
+        return None
 
     def close(self) -> None:
         if self.closed:

@@ -1,6 +1,10 @@
 """The write_... methods of Dataset. What they do is in job.py; each format in its own file.
 
-All files of a write appear in the folder together when everything is written, under the same names each time. `mode` says what happens to files that are there.
+All files of a write appear in the folder together when everything is written. Their names are <id of the write>_<task>_<file of the task>.<ending>: no other write has them, on whatever
+machine, and they sort as the rows and, by the time of their start, the writes do; the bytes are the same each time. `mode` says what happens to files that are there. Beside other writes into the folder:
+"append" takes no notice of them, and loses nothing; "error" is a ValueError, too, when another write has put files there meanwhile, which stay; "overwrite" removes what was there when it began, and what another
+write of that mode has put there since (the last one to commit has the folder), not what was appended meanwhile. Where files are written in place (file systems that are not local) two that
+overwrite at once leave the files of both. A name that a filename_provider gives and that is taken is a FileExistsError (not with "overwrite", of what was there).
 
 resume=True: a job (its operators, functions, input files, options) is written into its folder once, however often the program is killed and started again. What is done is
 kept in <path>/.skate-job/log, which stays there; remove the folder .skate-job to write the same again. ValueError: the log is of another job that

@@ -1,6 +1,7 @@
 """What a task of a write does: batches into files of a format, one behind the other, and a report of them. The formats are in their own files.
 
-A file that is not whole has no name that anybody reads: the driver (job.py) gives it one when all are. Remote files are there when they are closed.
+A file that is not whole has no name that anybody reads: the driver (job.py) gives it one when all are. Remote files are there when they are closed. Names begin with the id of the write,
+so that no other write has them; those that a user's filename_provider gives may be another's, which is an error.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from skate import _lazy
+from skate import _lazy, _skate
 from skate.data.datasource.filename_provider import FilenameProvider, row_filename
-from skate.data.files.retry import RetriedOutput, retried
+from skate.data.files.retry import RetriedOutput, retried, taken
 from skate.data.values.unify import ADVICE, cast_batch, columns_are, retold, unify
 from skate.data.write.reports import TYPED, report, said
 
@@ -133,7 +134,7 @@ class Files:
             if folder not in self.made:
                 retried(lambda: self.p["fs"].create_dir(folder, recursive=True), f"make {folder}")
                 self.made.add(folder)
-            return RetriedOutput(self.p["fs"], full, self.p.get("stream", {}))
+            return RetriedOutput(self.p["fs"], full, self.p.get("stream", {}), self._may_replace(full))
         at = self.p["folder"]
         for part in full[len(at) + 1 :].split("/")[:-1]:  # not makedirs: it would make the stage itself again when the job is over
             at = f"{at}/{part}"
@@ -146,6 +147,14 @@ class Files:
 
             return pa.output_stream(full, **self.p.get("stream", {}))
         return open(full, "wb")
+
+    def _may_replace(self, full: str) -> bool:
+        """Whether a remote file of that name is none of another write. Where the user gives names, those that were there when the write began are others', and one that is there when a
+        task runs for the first time (a task that runs again finds its own)."""
+        name = full[len(self.p["folder"]) + 1 :]
+        if name in self.p.get("taken", ()):
+            raise taken(full)
+        return not self.p.get("exclusive") or (_skate.current_task() or (0, 0, "", 0))[3] > 0
 
     def _close(self, writer: Any, name: str, full: str, rows: int) -> None:
         writer[0].close()
@@ -188,6 +197,8 @@ class Files:
     def _explain(self, e: OSError, full: str) -> OSError:
         import errno
 
+        if isinstance(e, FileExistsError):  # says all there is to say
+            return e
         if e.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "No space left" in str(e):
             free = "?"
             try:

@@ -1,19 +1,18 @@
 """A write from start to end: where files go, staging, commit, clean-up. What a task does of it: files.py; the formats are in their own files.
 
-All files of a write have one schema (level.py). Tasks write into a hidden folder inside the target (.skate-<pid>-<random>), under names that depend on the task's number alone; when all is written the
-driver renames the files into place. So a failed or killed job leaves the target as it was, a retried task overwrites its own files, and the
-same Dataset gives the same files each time. Leftovers of killed drivers are removed by the next write into the folder. On remote file
-systems a rename is a copy, so there the files are written in place.
+All files of a write have one schema (level.py). Tasks write into a hidden folder inside the target (stage.py), under names of the write's id and the task's number; when all is written the
+driver renames the files into place. So a failed or killed job leaves the target as it was, a retried task overwrites its own files, and the same Dataset gives files with the same
+bytes each time, whose names differ in the id and sort the same. What other programs write into the folder at that time stays whole: stage.py says how. Leftovers of killed drivers are
+removed by the next write into the folder. On remote file systems a rename is a copy, so there the files are written in place.
 """
 
 from __future__ import annotations
 
 import importlib
 import os
-import re
-import shutil
 import signal
 import threading
+from contextlib import nullcontext
 from typing import Any
 
 from skate import _lazy
@@ -25,12 +24,11 @@ from skate.data.plan.node import Node
 from skate.data.plan.resources import as_input, resources
 from skate.data.run import execute
 from skate.data.run.conflict import by_files
+from skate.data.write import stage
 from skate.data.write.level import level, wanted
-from skate.data.write.mode import SaveMode, next_prefix, prefix
+from skate.data.write.mode import SaveMode, write_id
 from skate.data.write.options import WriteOptions
 from skate.data.write.reports import Reports
-
-_STAGE = re.compile(r"^\.skate-(\d+)-[0-9a-f]+x?$")
 
 
 def write(ds: Any, fmt: str, given: WriteOptions, args: dict[str, Any], args_fn: Any = None) -> None:
@@ -51,21 +49,21 @@ def write(ds: Any, fmt: str, given: WriteOptions, args: dict[str, Any], args_fn:
     target: _Local | _Remote = _Local(path) if o.filesystem is None and local_path(path) is not None else _Remote(path, o.filesystem)
     params: dict[str, Any] = {
         "format": fmt,
-        "folder": target.stage,
+        "folder": target.folder,
         "fs": target.fs,
-        "prefix": "",
+        "prefix": f"{target.id}_",
         "max_rows": o.max_rows,
         "min_rows": o.min_rows,
         "partition_cols": o.partition_cols,
         "flavor": flavor,
         "args": args,
         "names": o.names,
-        "uuid": target.uuid,
+        "uuid": target.id,
         "stream": dict(o.stream or {}),
         "code": True,
     }
     if fmt == "parquet" and o.names is not None and o.mode is SaveMode.APPEND:
-        _check_names(o.names, target.uuid)
+        _check_names(o.names, target.id)
     options = {**as_input(ds._node), **resources(o.remote or {})}
     if o.concurrency is not None:
         options["max_tasks"] = o.concurrency
@@ -120,8 +118,8 @@ def _at_once(
     old = target.begin(how)
     if old is None:
         return None
-    if how is SaveMode.APPEND:
-        params["prefix"] = target.prefix(old)
+    if target.fs is not None and params["names"] is not None and how is not SaveMode.OVERWRITE:
+        params.update(taken=frozenset(old), exclusive=True)
     reports: list[tuple[str, int, int]] = []
     with Orderly() as orderly:
         try:
@@ -135,13 +133,11 @@ def _at_once(
             if not reports and (how is not SaveMode.APPEND or not old):
                 reports += heard.without_rows(params)
             orderly.wait()
-            if how is SaveMode.OVERWRITE:
-                target.remove(old)
-            target.commit([r[0] for r in reports])
+            committed = target.commit(stage.check_twice([r[0] for r in reports]), how)
         finally:
             orderly.wait()
             target.end()
-    return reports
+    return reports if committed else None
 
 
 def _check(fmt: str, args: dict[str, Any], schema: Any) -> None:
@@ -264,93 +260,94 @@ class _Local:
 
     def __init__(self, path: str):
         self.path = os.path.abspath(local_path(path) or path)
-        self.uuid = os.urandom(16).hex()
-        self.stage = os.path.join(self.path, f".skate-{os.getpid()}-{self.uuid[:8]}")
+        self.id = write_id()
+        self.stage = stage.Stage(self.path, self.id)
+        self.folder = self.stage.path
+        self.before: stage.Before = []
 
     def begin(self, how: SaveMode) -> list[str] | None:
         """Makes the folders; names that are in the target now, or None when there is nothing to do."""
-        if os.path.exists(self.path) and not os.path.isdir(self.path):
-            raise NotADirectoryError(20, "write: the target is a file, not a folder", self.path)
-        old = sorted(os.listdir(self.path)) if os.path.isdir(self.path) else []
-        for name in old:
-            m = _STAGE.match(name)
-            if m and not os.path.exists(f"/proc/{m[1]}"):
-                shutil.rmtree(os.path.join(self.path, name), ignore_errors=True)  # of a driver that is gone
-        old = [n for n in old if not _STAGE.match(n) and n != ".skate-job"]
-        there = os.path.isdir(self.path)
-        if there and how is SaveMode.ERROR:
-            raise ValueError(
-                f"write: {self.path} exists already, and mode is 'error'; choose another folder, or mode 'append' or 'overwrite'"
-            )
-        if there and how is SaveMode.IGNORE:
+        old = stage.look(self.path, how)
+        if old is None:
             return None
-        os.makedirs(self.stage)
+        self.stage.make()
+        try:
+            if how is SaveMode.OVERWRITE:
+                with stage.alone(self.path):
+                    self.before = stage.files(self.path)
+        except BaseException:
+            self.stage.end()
+            raise
         return old
 
-    def prefix(self, old: list[str]) -> str:
-        return prefix(self.path, old)
-
-    def remove(self, old: list[str]) -> None:
-        for n in [*old, ".skate-job"]:  # a log of files that are not here any more
-            full = os.path.join(self.path, n)
-            if not os.path.lexists(full):
-                continue
-            if os.path.isdir(full) and not os.path.islink(full):
-                shutil.rmtree(full)
-            else:
-                os.unlink(full)
-
-    def commit(self, names: list[str]) -> None:
-        for n in names:
-            to = os.path.join(self.path, n)
-            if "/" in n:
-                os.makedirs(os.path.dirname(to), exist_ok=True)
-            os.replace(os.path.join(self.stage, n), to)
+    def commit(self, names: list[str], how: SaveMode) -> bool:
+        """Moves the files to their places; False: mode "ignore" has found files of another write."""
+        moves = [(os.path.join(self.folder, n), n) for n in names]
+        with stage.alone(self.path) if how is not SaveMode.APPEND else nullcontext():
+            if how is SaveMode.OVERWRITE:
+                stage.overwrite(self.path, self.id, self.folder, self.before, names, lambda goes: stage.place(self.path, moves, goes))
+                stage.forget_job(self.path)
+                return True
+            if how is not SaveMode.APPEND and (others := stage.names(self.path)):
+                if how is SaveMode.ERROR:
+                    raise stage.meanwhile(self.path, others)
+                return False
+            stage.place(self.path, moves, lambda name: False)
+        return True
 
     def end(self) -> None:
-        """Removes the stage. A task of a failed run may still be at it: under another name it cannot add to what is being removed."""
-        gone = self.stage + "x"
-        try:
-            os.rename(self.stage, gone)
-        except FileNotFoundError:  # somebody removed the target meanwhile
-            return
-        shutil.rmtree(gone)
+        self.stage.end()
 
 
 class _Remote:
     """A folder of a pyarrow or fsspec file system; files are written in place."""
 
     def __init__(self, path: str, filesystem: Any):
-        self.uuid = os.urandom(16).hex()
+        self.id = write_id()
         self.fs, self.path = resolve(path, filesystem)
-        self.stage = self.path = self.path.rstrip("/")
+        self.folder = self.path = self.path.rstrip("/")
+        self.before: dict[str, tuple[int, int]] = {}
 
-    def begin(self, how: SaveMode) -> list[str] | None:
+    def files(self) -> dict[str, tuple[int, int]]:
+        """{name: (bytes, time of its last change)} of what is in the target."""
         from pyarrow import fs as pafs
 
-        info = retried(
-            lambda: self.fs.get_file_info(pafs.FileSelector(self.path, allow_not_found=True, recursive=True)), f"list {self.path}"
-        )
-        old = [f.path[len(self.path) + 1 :] for f in info if f.type == pafs.FileType.File]
-        if old and how is SaveMode.ERROR:
+        selector = pafs.FileSelector(self.path, allow_not_found=True, recursive=True)
+        info = retried(lambda: self.fs.get_file_info(selector), f"list {self.path}")
+        found = {f.path[len(self.path) + 1 :]: (f.size or 0, f.mtime_ns or 0) for f in info if f.type == pafs.FileType.File}
+        return {n: v for n, v in found.items() if not n.startswith(".skate-")}  # of writes that see the folder as a local one
+
+    def begin(self, how: SaveMode) -> list[str] | None:
+        """Makes the folder; names that are in the target now, or None when there is nothing to do."""
+        retried(
+            lambda: self.fs.create_dir(self.path, recursive=True), f"make {self.path}"
+        )  # first: to list a folder that another write makes at that moment fails
+        self.before = self.files()
+        if self.before and how is SaveMode.ERROR:
             raise ValueError(
                 f"write: {self.path} has files already, and mode is 'error'; choose another folder, or mode 'append' or 'overwrite'"
             )
-        if old and how is SaveMode.IGNORE:
+        if self.before and how is SaveMode.IGNORE:
             return None
-        if old and how is SaveMode.OVERWRITE:
-            retried(lambda: self.fs.delete_dir_contents(self.path), f"clear {self.path}")
-        retried(lambda: self.fs.create_dir(self.path, recursive=True), f"make {self.path}")
-        return old
+        return list(self.before)
 
-    def prefix(self, old: list[str]) -> str:
-        return next_prefix([n.rsplit("/", 1)[-1] for n in old])
+    def commit(self, names: list[str], how: SaveMode) -> bool:
+        """Mode "error": looks for files of others again. Mode "overwrite": removes what was there."""
+        if how is SaveMode.ERROR and (others := sorted(n for n in self.files() if n not in names and self.id not in n)):
+            self.remove(names)
+            raise stage.meanwhile(self.path, others)
+        if how is SaveMode.OVERWRITE:
+            self.clear(self.before, set(names))
+        return True
 
-    def remove(self, old: list[str]) -> None:
-        pass
+    def clear(self, before: dict[str, tuple[int, int]], mine: set[str]) -> None:
+        """Removes files that are there as they were before."""
+        there = self.files()
+        self.remove([n for n, v in before.items() if n not in mine and there.get(n) == v])
 
-    def commit(self, names: list[str]) -> None:
-        pass
+    def remove(self, names: list[str]) -> None:
+        for n in names:
+            retried(lambda n=n: self.fs.delete_file(f"{self.path}/{n}"), f"remove {n}")
 
     def end(self) -> None:
         pass

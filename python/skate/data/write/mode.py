@@ -1,10 +1,10 @@
-"""What a write does with files that are there: its mode, and names that do not collide with theirs."""
+"""What a write does with files that are there, its mode; and its id, which is in the names of its files."""
 
 from __future__ import annotations
 
 import enum
 import os
-import re
+import time
 
 
 class SaveMode(enum.StrEnum):
@@ -16,18 +16,8 @@ class SaveMode(enum.StrEnum):
     ERROR = "error"
 
 
-def prefix(path: str, old: list[str]) -> str:
-    """Files that are appended to those with the names `old` get a number of their write, so that no name is used twice."""
-    names = list(old)
-    for n in old:
-        for _, _, files in os.walk(os.path.join(path, n)):
-            names += files
-    return next_prefix(names)
-
-
-_NUMBERED = re.compile(r"(?:^|_)(?:(\d{4})-)?\d{6}_\d{6}")  # behind a value, where values are in front of names
-
-
-def next_prefix(names: list[str]) -> str:
-    taken = [int(m[1]) if m[1] else 0 for m in map(_NUMBERED.search, names) if m]
-    return f"{max(taken) + 1:04d}-" if taken else ""
+def write_id() -> str:
+    """A text that no other write has, on whatever machine: a UUID of version 7, so writes sort by the time at which they began."""
+    ms, ns = divmod(time.time_ns(), 1_000_000)
+    rand = int.from_bytes(os.urandom(8), "big") >> 2
+    return f"{ms << 80 | 7 << 76 | ns * 4096 // 1_000_000 << 64 | 2 << 62 | rand:032x}"

@@ -6,7 +6,7 @@
 Units of the input (row groups, ranges of bytes, files; what a reader makes tasks of) have the same numbers whenever the same program reads the same input.
 Such a run keeps them apart: no task works on rows of two units, blocks leave in the order of units (exec.h, keep_units), so when the report of a
 later unit comes, all of the earlier ones are whole. Then a unit goes into the log with its files, and the next run leaves it out.
-When all are there: COMMIT; files move to their places under names that follow from unit and number; DONE.
+When all are there: COMMIT; files move to their places under names of the job's id, unit and number; DONE. The id is in the log, so it is the same in each run.
 
 A target that is not local (RemoteJob): the log is in a local folder that the user names; a rename would be a copy there, so files are written in their places under such names, whole or
 not at all, and what a killed run has left under such names is removed at the end.
@@ -14,12 +14,16 @@ not at all, and what a killed run has left under such names is removed at the en
 Invariant: a file is in its place (a local one) only after COMMIT, and once; whatever is killed where, the next run ends with the files that an undisturbed one gives. What is
 lost are units that were done behind a slow one. Files are synced by the workers that write them, the log at most 20 times a second and at each mark.
 
+Mode "overwrite" keeps a list of what was there when the job began (<target>/.skate-job/before, or beside a log that is elsewhere), and removes that alone; stage.py says what holds beside
+other writers.
+
 Refused: a log of another job that has not ended (the message names the part that differs); sources without lasting units; plans that are no chain.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import os
 import re
@@ -27,6 +31,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import Any
 
 from skate import _lazy, _skate
@@ -35,11 +40,11 @@ from skate.data.plan.node import Node
 from skate.data.plan.optimise import optimised
 from skate.data.run import execute
 from skate.data.run.blocks import fetch
+from skate.data.write import stage
 from skate.data.write.level import again, misfits, of_file
-from skate.data.write.mode import SaveMode, prefix
+from skate.data.write.mode import SaveMode, write_id
 from skate.data.write.reports import Reports
 
-FOLDER = ".skate-job"
 SYNC_S = 0.05
 _HEAD, _UNIT, _COMMIT, _DONE = 1, 2, 3, 4
 _STAGED = re.compile(r"(.*_|)\d{6,}_\d{6}(\..*|)")  # (values in front of it, its ending)
@@ -55,7 +60,7 @@ class Job:
 
     def __init__(self, ds: Any, target: str, how: SaveMode, params: dict[str, Any], log_path: str | None):
         self.target, self.how = target, how
-        self.folder = os.path.join(target, FOLDER)
+        self.folder = os.path.join(target, stage.JOB)
         self.units = self._units(optimised(ds._node, "raise")[0])
         self.parts = _lazy.fingerprint.fingerprint(ds, params)
         self.path = log_path or os.path.join(self.folder, "log")
@@ -81,14 +86,8 @@ class Job:
 
     def open(self) -> bool:
         """Reads the log and decides. False: nothing is to be done."""
-        there = self._there()
-        if there and not os.path.exists(self.path):
-            if self.how.value == "error":
-                raise ValueError(
-                    f"write: {self.target} exists already, and mode is 'error'; choose another folder, or mode 'append' or 'overwrite'"
-                )
-            if self.how.value == "ignore":
-                return False
+        if not os.path.exists(self.path) and self._look() is None:
+            return False
         self._make_folders()
         os.makedirs(os.path.dirname(self.path), exist_ok=True)
         self.log = _skate.JobLog(self.path)
@@ -119,11 +118,9 @@ class Job:
         self.over = False
         return True
 
-    def _there(self) -> bool:
-        """Whether the target has something that `mode` is about."""
-        if os.path.exists(self.target) and not os.path.isdir(self.target):
-            raise NotADirectoryError(20, "write: the target is a file, not a folder", self.target)
-        return os.path.isdir(self.target)
+    def _look(self) -> list[str] | None:
+        """Names that are in the target; None: mode "ignore" has found it. ValueError: mode "error" has."""
+        return stage.look(self.target, self.how)
 
     def _make_folders(self) -> None:
         os.makedirs(self.folder, exist_ok=True)
@@ -151,13 +148,23 @@ class Job:
         )
 
     def _begin(self) -> None:
-        if self.how is SaveMode.APPEND:
-            self.prefix = self._new_prefix()
+        self.prefix = f"{write_id()}_"
+        if self.how is SaveMode.OVERWRITE:
+            self._keep_before()
         self.log.head(self.units, self.how.value, self.prefix, self.parts)
         self.log.sync()
 
-    def _new_prefix(self) -> str:
-        return prefix(self.target, [n for n in os.listdir(self.target) if not n.startswith(".skate-")])
+    def _keep_before(self) -> None:
+        with stage.alone(self.target):
+            self._keep(os.path.join(self.folder, stage.BEFORE), stage.files(self.target))
+
+    @staticmethod
+    def _keep(path: str, what: Any) -> None:
+        with open(path + ".part", "w") as f:
+            json.dump(what, f)
+            f.flush()
+            os.fsync(f.fileno())
+        os.replace(path + ".part", path)
 
     def _check_files(self) -> None:
         """Forgets units whose files are not there as they were recorded."""
@@ -179,7 +186,7 @@ class Job:
     def write(self, ds: Any, label: str, params: dict[str, Any], options: dict[str, Any]) -> None:
         """Runs what is missing; the log knows each unit when it is whole."""
         run, where = self._stage()
-        uuid = digest(*(d for _, d in self.parts)).hex()  # the same in each run of the job
+        uuid = self.prefix.removesuffix("_")  # the same in each run of the job
         node = Node("write", label, {**params, "uuid": uuid, **where}, (ds._node,), **options)
         skip = bytes(u in self.files for u in range(self.units))
         at, held = -1, []
@@ -260,46 +267,44 @@ class Job:
         self.log.commit()
         self.log.sync()
         self.committed = True
-        if self.how is SaveMode.OVERWRITE:
-            self._remove_others({f[1] for f in files})
-        folders = {self.target}
+        names = [f[1] for f in files]
+        with stage.alone(self.target) if self.how is not SaveMode.APPEND else nullcontext():
+            if self.how is SaveMode.OVERWRITE:
+                with open(os.path.join(self.folder, stage.BEFORE)) as f:
+                    before = json.load(f)
+                stage.overwrite(self.target, self.prefix, self.folder, before, names, lambda goes: self._place(files, goes))
+            else:
+                others = sorted({n for n, _, _ in stage.files(self.target)} - set(names)) if self.how is SaveMode.ERROR else []
+                if others:
+                    raise stage.meanwhile(self.target, others)
+                self._place(files, lambda name: False)
+            self.log.done()
+            self.log.sync()
+
+    def _place(self, files: list[File], mine: Any) -> None:
+        """Moves the files that are not in their places yet. mine: which may be replaced, beside those that have the job's id."""
+        mine_by_name, folders = self.prefix.removesuffix("_"), {self.target}
         for staged, final, _, size in files:
             to = os.path.join(self.target, final)
-            if os.path.dirname(to) not in folders:
-                os.makedirs(os.path.dirname(to), exist_ok=True)
-                while to != self.target:  # its parents, too: they may be new
-                    to = os.path.dirname(to)
-                    folders.add(to)
-                to = os.path.join(self.target, final)
-            if not _skate.job_move(os.path.join(self.folder, staged), to) and not (os.path.exists(to) and os.path.getsize(to) == size):
+            moved = stage.move(os.path.join(self.folder, staged), to, final, lambda name: mine_by_name in name or mine(name))
+            if not moved and not (os.path.exists(to) and os.path.getsize(to) == size):
                 raise FileNotFoundError(2, "write: a file that the log has is in neither place; run again to write it anew", to)
+            while to not in folders:  # its parents, too: they may be new
+                to = os.path.dirname(to)
+                folders.add(to)
         for f in sorted(folders):
             _skate.job_sync_dir(f)
-        self.log.done()
-        self.log.sync()
 
     def _all_files(self) -> list[File]:
         files = [f for u in sorted(self.files) for f in self.files[u]]
-        names = sorted(f[1] for f in files)
-        twice = next((a for a, b in zip(names, names[1:], strict=False) if a == b), None)
-        if twice is not None:
-            raise ValueError(f"write: filename_provider gives the name {twice!r} to more than one file; let it follow from task_index")
+        stage.check_twice([f[1] for f in files])
         return files
-
-    def _remove_others(self, mine: set[str]) -> None:
-        for folder, _, names in os.walk(self.target, topdown=False):
-            inside = os.path.relpath(folder, self.target)
-            if inside.startswith(".skate-"):
-                continue
-            for n in names:
-                if os.path.normpath(os.path.join(inside, n)) not in mine:
-                    os.unlink(os.path.join(folder, n))
-            if folder != self.target and not os.listdir(folder):
-                os.rmdir(folder)
 
     def tidy(self) -> None:
         """Removes what runs have left: nothing of it is needed any more. Tasks of a killed run may still be at it: renamed first, nobody can add to it."""
         for n in os.listdir(self.folder):
+            if n == stage.BEFORE or n.startswith(stage.TOLD):
+                os.unlink(os.path.join(self.folder, n))
             if n.startswith("run-"):
                 gone = os.path.join(self.folder, "x" + n)
                 os.rename(os.path.join(self.folder, n), gone)
@@ -325,25 +330,18 @@ class RemoteJob(Job):
         super().__init__(ds, target.path, how, params, log_path)
         self.remote, self.fs = target, target.fs
 
-    def _list(self) -> dict[str, int]:
-        """Names in the target (relative) with their sizes."""
-        from pyarrow import fs as pafs
-
-        selector = pafs.FileSelector(self.target, allow_not_found=True, recursive=True)
-        info = retried(lambda: self.fs.get_file_info(selector), f"list {self.target}")
-        return {f.path[len(self.target) + 1 :]: f.size or 0 for f in info if f.type == pafs.FileType.File}
-
-    def _there(self) -> bool:
-        return bool(self._list())
+    def _look(self) -> list[str] | None:
+        """Names that are in the target; None: mode "ignore" has found it. ValueError: mode "error" has."""
+        return self.remote.begin(self.how)
 
     def _make_folders(self) -> None:
         retried(lambda: self.fs.create_dir(self.target, recursive=True), f"make {self.target}")
 
-    def _new_prefix(self) -> str:
-        return self.remote.prefix(list(self._list()))
+    def _keep_before(self) -> None:
+        self._keep(self.path + ".before", self.remote.files())
 
     def _check_files(self) -> None:
-        self.sizes = self._list()
+        self.sizes = {n: size for n, (size, _) in self.remote.files().items()}
         super()._check_files()
 
     def _size(self, f: File) -> int:
@@ -363,23 +361,29 @@ class RemoteJob(Job):
         mine = {f[1]: f[3] for f in self._all_files()}
         self.log.commit()
         self.log.sync()
-        there = self._list()
-        wrong = next((n for n, size in mine.items() if there.get(n) != size), None)
+        there = self.remote.files()
+        wrong = next((n for n, size in mine.items() if n not in there or there[n][0] != size), None)
         if wrong is not None:
             raise FileNotFoundError(
                 2,
                 "write: a file that the log has is not there, or not as it was written; run again to write it anew",
                 f"{self.target}/{wrong}",
             )
+        if self.how is SaveMode.ERROR:
+            others = sorted(n for n in there if n not in mine and self.prefix not in n)
+            if others and not self.names:
+                raise stage.meanwhile(self.target, others)
+        if self.how is SaveMode.OVERWRITE:
+            with open(self.path + ".before") as f:
+                self.remote.clear({n: tuple(v) for n, v in json.load(f).items()}, set(mine))
         left = re.compile(rf"(?:^|_){re.escape(self.prefix)}\d{{6,}}_\d{{6}}[_.]")
-        for n in there:
-            if n not in mine and (self.how is SaveMode.OVERWRITE or (not self.names and left.search(n.rsplit("/", 1)[-1]))):
-                retried(lambda n=n: self.fs.delete_file(f"{self.target}/{n}"), f"remove {n}")
+        self.remote.remove([n for n in there if n not in mine and not self.names and left.search(n.rsplit("/", 1)[-1])])
         self.log.done()
         self.log.sync()
 
     def tidy(self) -> None:
-        pass
+        if os.path.exists(self.path + ".before"):
+            os.unlink(self.path + ".before")
 
     def forget(self) -> None:
         os.unlink(self.path)

@@ -76,5 +76,5 @@ def encode(row: dict[str, Any], how: Any) -> dict[str, Any]:
 
 
 def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[Any]:
-    params["args"]["stem"] = f"{params['prefix']}{task.seq:06d}_"
+    params["args"]["stem"] = f"{task.seq:06d}_"  # not the id of the write: the same rows give the same bytes
     yield from files.run(params, batches, task, "tar", _Writer, 8 << 20)
