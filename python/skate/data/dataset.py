@@ -911,12 +911,20 @@ class Dataset(Splits, Keyed, Conversions, Writers):
             >>> skate.data.range(1).schema().names
             ['id']
         """
+        if self._facts.schema is not None:
+            self._check_files()
         if self._schema is None:
             if self._facts.schema is not None:
                 self._schema = Schema(self._facts.schema(), pandas=self._frames())
             elif fetch_if_missing:
                 self._schema = self._first_schema()
         return self._schema
+
+    def _check_files(self) -> None:
+        """OSError where what is known of files is of those that were there before: a run says the same."""
+        for n in below(self._node):
+            if "stamps" in n.params:
+                _lazy.reading.check_stamps(n.params)
 
     def _first_schema(self) -> Any:
         import pyarrow as pa
@@ -974,6 +982,7 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         """
         sure = self._node.blocks is not None or (self.context.on_error == "raise" and not self.context.max_errored_blocks)
         if self._facts.rows is not None and sure:
+            self._check_files()
             return self._facts.rows
         return sum(rb.column(0)[0].as_py() for rb in execute.batches(self, Node("count", "Count", {}, (self._node,))))
 

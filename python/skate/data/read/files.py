@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import stat
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -17,7 +18,7 @@ from skate.data.datasource.partitioning import Partitioning, PathPartitionParser
 from skate.data.files.http import not_found
 from skate.data.files.local import local_path
 from skate.data.files.paths import resolve
-from skate.data.files.reading import read_bytes
+from skate.data.files.reading import check_regular, not_regular, read_bytes
 from skate.data.files.retry import begin, retried
 from skate.data.random_config import FileShuffleConfig
 from skate.data.read.source import Facts, ReadOptions, Source, check_num_blocks, min_units
@@ -85,14 +86,18 @@ def _list_local(out: Listing, p: str, exts: tuple[str, ...] | None, ignore_missi
                             stack.append(e.path)
                     elif exts is None or e.name.lower().endswith(exts):
                         try:
-                            size = e.stat().st_size
-                        except OSError:
-                            size = 0  # a broken link: the reader names it
-                        files.append((e.path, size))
+                            s = e.stat()
+                        except OSError:  # a broken link: the reader names it
+                            files.append((e.path, 0))
+                            continue
+                        if not stat.S_ISREG(s.st_mode):
+                            raise not_regular(e.path, s.st_mode)
+                        files.append((e.path, s.st_size))
         files.sort()
         out.paths += [f for f, _ in files]
         out.sizes += [n for _, n in files]
     elif os.path.exists(p):
+        check_regular(p)
         out.paths.append(p)
         out.sizes.append(os.path.getsize(p))
     elif not ignore_missing:
@@ -127,13 +132,17 @@ def _list_remote(out: Listing, filesystem: Any, p: str, info: Any, exts: tuple[s
     elif info.type == pafs.FileType.Directory:
         base = info.path.rstrip("/") + "/"
         for f in sorted(retried(lambda: filesystem.get_file_info(pafs.FileSelector(p, recursive=True)), f"list {p}"), key=lambda f: f.path):
-            if f.type != pafs.FileType.File:
+            if f.type == pafs.FileType.Directory or "/.skate-" in f.path.removeprefix(base):  # the latter of a write that has not ended
                 continue
             if f.path.removeprefix(base).startswith((".", "_")):
                 out.n_hidden += 1
             elif exts is None or f.path.lower().endswith(exts):
+                if f.type != pafs.FileType.File:
+                    raise not_regular(f.path, None)
                 out.paths.append(f.path)
                 out.sizes.append(f.size or 0)
+    elif info.type == pafs.FileType.Unknown:
+        raise not_regular(info.path, None)
     else:
         out.paths.append(info.path)
         out.sizes.append(info.size or 0)

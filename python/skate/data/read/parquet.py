@@ -19,7 +19,7 @@ from skate import _lazy
 from skate.data.checks import keywords, parameters
 from skate.data.context import DataContext
 from skate.data.files.paths import is_folder
-from skate.data.files.reading import open_file
+from skate.data.files.reading import Stamp, check_stamp, open_file, stamp
 from skate.data.on_error import check_policy, is_fatal
 from skate.data.read.files import HIVE, keep_paths, list_files, named, parser, reshuffled, said_column, tolerates, unreadable, with_columns
 from skate.data.read.source import Facts, ReadOptions, Source, check_num_blocks, min_units
@@ -104,7 +104,8 @@ def read_parquet(
     check_policy(on_error)
     tolerant = (on_error or DataContext.get_current().on_error) != "raise"
     parse = parser(partitioning)
-    listing, infos, damaged = _found(paths, filesystem, file_extensions, partition_filter, filter, parse, tolerant)
+    stamps: dict[str, Stamp] = {}
+    listing, infos, damaged = _found(paths, filesystem, file_extensions, partition_filter, filter, parse, tolerant, stamps)
     stored, cast = _stored(listing.paths, infos, None if schema is None else _lazy.marks.bare(schema))
     full = _known({"partitioning": partitioning}, stored, parse(listing.paths[0]) if parse else {}, include_paths)
     if include_paths:
@@ -125,6 +126,7 @@ def read_parquet(
         "tensors": tensor_column_schema,
         "by_settings": bool(tensor_column_schema or udf),  # these make arrays
         "udf": udf,
+        "stamps": stamps,
         "code": udf,
         "trust_pickled_columns": trust_pickled_columns,
         **({"fs": listing.fs} if listing.fs is not None else {}),
@@ -139,15 +141,22 @@ def read_parquet(
 
 
 def _found(
-    paths: Paths, filesystem: Any, extensions: list[str] | None, keep: Any, test: Any, parse: Any, tolerant: bool
+    paths: Paths,
+    filesystem: Any,
+    extensions: list[str] | None,
+    keep: Any,
+    test: Any,
+    parse: Any,
+    tolerant: bool,
+    stamps: dict[str, Stamp],
 ) -> tuple[Any, list[Any], list[str]]:
-    """(the files that can be read, the schema and row groups of each, the files that are damaged). All that is wrong is raised, unless damage is tolerated and not everywhere."""
+    """(the files that can be read, the schema and row groups of each, the files that are damaged); fills stamps. All that is wrong is raised, unless damage is tolerated and not everywhere."""
     if extensions is EXTENSIONS and not is_folder(paths, filesystem):
         extensions = None
     listing = list_files(paths, filesystem=filesystem, extensions=extensions)
     if keep is not None:
         keep_paths(listing, keep)
-    infos = _footers(listing.fs, listing.paths, test, parse)
+    infos = _footers(listing.fs, listing.paths, test, parse, stamps)
     wrong = [i for i in infos if isinstance(i, Exception)]
     if wrong and (not tolerant or len(wrong) == len(infos)):
         raise wrong[0] from None
@@ -235,7 +244,7 @@ def _known(params: dict[str, Any], stored: Any, said: dict[str, Any], with_path:
 Groups = list[tuple[int, int, int]]  # (row group, rows, uncompressed bytes)
 
 
-def _footers(fs: Any, paths: list[str], filter: Any, parse: Any) -> list[Any]:  # noqa: A002
+def _footers(fs: Any, paths: list[str], filter: Any, parse: Any, stamps: dict[str, Stamp]) -> list[Any]:  # noqa: A002
     """(schema, row groups) of each file, or the error of one that is damaged."""
     import pyarrow.parquet as pq
 
@@ -243,6 +252,7 @@ def _footers(fs: Any, paths: list[str], filter: Any, parse: Any) -> list[Any]:  
         try:
             with open_file(fs, path) as f, pq.ParquetFile(f) as pf:
                 md = pf.metadata
+                seen = stamp(fs, f)
                 groups = [(i, md.row_group(i).num_rows, md.row_group(i).total_byte_size) for i in range(md.num_row_groups)]
                 _register(md)
                 schema = pf.schema_arrow
@@ -253,6 +263,7 @@ def _footers(fs: Any, paths: list[str], filter: Any, parse: Any) -> list[Any]:  
                 )
                 keep = {rg.id for rg in frag.row_groups} if frag is not None else set()
                 groups = [g for g in groups if g[0] in keep]
+            stamps[path] = seen
         except Exception as e:
             if is_fatal(e, reading=True):
                 raise named(e, "read_parquet", path) from None
@@ -433,7 +444,7 @@ class _File:
 
         self.params, self.task, self.path = params, task, path
         self.row: int | None = None
-        self.f = self._opened(params.get("fs"), path)
+        self.f = self._opened(params.get("fs"), path, params["stamps"])
         try:
             self.pf = pq.ParquetFile(self.f, memory_map=False)
         except BaseException:
@@ -441,11 +452,16 @@ class _File:
             raise
 
     @staticmethod
-    def _opened(fs: Any, path: str) -> Any:
+    def _opened(fs: Any, path: str, stamps: dict[str, Stamp]) -> Any:
         """The file; a small one as bytes: Arrow reads columns of files on threads of its own, and to wait for one costs more than the rest of such a file."""
         f = open_file(fs, path)
-        size = f.seek(0, 2)
-        f.seek(0)
+        seen = stamp(fs, f)
+        try:
+            check_stamp(stamps, path, seen)
+        except OSError:
+            f.close()
+            raise
+        size = seen[0]
         if size > SMALL_BYTES:
             return f
         import pyarrow as pa

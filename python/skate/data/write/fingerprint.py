@@ -32,6 +32,7 @@ def fingerprint(ds: Any, write: dict[str, Any]) -> list[tuple[str, bytes]]:
     for n in reversed(nodes):
         more = n.each_run(n.runs) if n.each_run is not None else {}
         params = {**n.params, **more.get("params", {})}
+        params.pop("stamps", None)  # the part of the input files says it
         units = more.get("units", n.options.get("units"))
         out.append((n.label, of(n.op, params, n.options.get("batch_rows", 0), units)))
     files = list(dict.fromkeys(ds._facts.files))
