@@ -1,6 +1,7 @@
 """What a user function may do with a batch and hand back unchanged: one function for each batch format, RecordBatch -> RecordBatch."""
 
-from skate.data.values import batch, frames, numpy_batch, row_dicts
+import numpy as np
+from skate.data.values import batch, frames, numpy_batch, row_dicts, unify
 
 
 def numpy_untouched(rb):
@@ -23,6 +24,22 @@ def numpy_writable(rb):
     return batch.from_batch({**d}, "f", rb, d)[0]
 
 
+def numpy_pieces(rb):
+    """Rows picked and put together again, which are what they were though the arrays are others of other lengths in between."""
+    d = numpy_batch.NumpyBatch(rb)
+    k = rb.num_rows // 2
+    return batch.from_batch({n: np.concatenate([v[:k], v[k:][::-1].copy()[::-1]]) for n, v in d.items()}, "f", rb, d)[0]
+
+
+def numpy_some(rb):
+    """Each row by itself, which is brought to one type as blocks are."""
+    parts = []
+    for i in range(rb.num_rows):
+        d = numpy_batch.NumpyBatch(rb)
+        parts += batch.from_batch({n: v[[i]] for n, v in d.items()}, "f", rb, d)
+    return unify.merge(parts) if parts else rb
+
+
 def pandas_identity(rb):
     return batch.from_batch(frames.to_pandas(rb), "f", rb)[0]
 
@@ -39,4 +56,15 @@ def rows_identity(rb):
     return row_dicts.from_rows(row_dicts.to_rows(rb), "f", rb)
 
 
-FORMATS = [numpy_untouched, numpy_identity, numpy_copy, numpy_writable, pandas_identity, pandas_copy, arrow_identity, rows_identity]
+FORMATS = [
+    numpy_untouched,
+    numpy_identity,
+    numpy_copy,
+    numpy_pieces,
+    numpy_some,
+    numpy_writable,
+    pandas_identity,
+    pandas_copy,
+    arrow_identity,
+    rows_identity,
+]

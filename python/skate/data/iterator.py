@@ -305,7 +305,8 @@ class DataIterator:
         local_shuffle_seed: int | None = None,
         pin_memory: bool = False,
     ) -> Iterator[Any]:
-        """Batches of torch tensors, a dict of them by column (or what collate_fn makes of the dict of arrays).
+        """Batches of torch tensors, a dict of them by column (or what collate_fn makes of the dict of arrays). A missing number is NaN: of integers and bools the tensor is of float64 in a
+        batch where some are missing, if dtypes does not say otherwise.
 
         Args:
             prefetch_batches: Batches that a thread makes before they are asked for, where there is work in a batch (collate_fn, dtypes, a GPU; a local shuffle alone: from 2 on);
@@ -323,7 +324,8 @@ class DataIterator:
 
         Raises:
             ValueError: A function as collate_fn comes with dtypes, device or pin_memory.
-            TypeError: A column has no tensor: it has nulls, texts or arrays of several shapes.
+            TypeError: A column has no tensor: it holds texts or arrays of several shapes, or nulls where NaN does not do (beside arrays of integers, or integers beyond 2**53, or with a
+                dtype of integers or bools).
             ImportError: There is no torch.
         """
         import torch

@@ -475,8 +475,9 @@ def of_native(col: pa.Array, typ: _FixedTensor) -> pa.Array:
     return of_flat(col.storage.flatten(), len(col), typ)
 
 
-def ragged(arrays: list[Any], t: pa.DataType) -> pa.Array:
-    """A column of arrays (None: null) of a type for any shape, ours or Arrow's. Neighbouring parts of one array are not copied."""
+def ragged(arrays: list[Any], t: pa.DataType, marks: bool = False) -> pa.Array:
+    """A column of arrays (None: null) of a type for any shape, ours or Arrow's. Neighbouring parts of one array are not copied. marks: they are of floats, made of one of this type in which
+    numbers are missing; it is of this type where that is exact."""
     data_type, shape_type = t.storage_type.field("data").type, t.storage_type.field("shape").type
     some = [a for a in arrays if a is not None]
     joined = _neighbours(some)
@@ -492,7 +493,11 @@ def ragged(arrays: list[Any], t: pa.DataType) -> pa.Array:
             if some
             else np.zeros(0)
         )
-    values = flat_of_numpy(joined) if some else pa.array([], data_type.value_type)
+    values = (
+        pa.array([], data_type.value_type) if not some else flat.of_marked(joined, data_type.value_type) if marks else flat_of_numpy(joined)
+    )
+    if marks and values.type != data_type.value_type:
+        return ragged(arrays, ArrowVariableShapedTensorType(values.type, some[0].ndim))
     if values.type != data_type.value_type:
         values = values.cast(data_type.value_type)
     sizes = np.array([0 if a is None else a.size for a in arrays], np.int64)

@@ -13,6 +13,7 @@ import pytest
 import rounds
 import skate.data as sd
 from identities import FORMATS
+from skate.data import tensor_types
 from skate.data.extensions import ArrowPythonObjectArray
 from skate.data.values import from_arrow, to_arrow
 
@@ -104,14 +105,46 @@ def plain(r, n):
     return pa.array([None if r.random() < 0.2 else value() for _ in range(n)], t)
 
 
-KINDS = {"objects": objects, "ragged": ragged, "fixed": fixed, "plain": plain}
+def numbers(r, n):
+    """Numbers and bools of which some are missing, by themselves, in lists and in arrays of one shape."""
+    t, value = r.choice(
+        [
+            (pa.bool_(), lambda: r.random() < 0.5),
+            (pa.uint8(), lambda: r.randint(0, 255)),
+            (pa.int64(), lambda: r.choice([r.randint(-9, 9), 2**53 * r.choice([-1, 1]) + r.randint(-1, 1)])),
+            (pa.int64(), lambda: r.randint(-9, 9)),
+            (pa.uint64(), lambda: r.choice([0, 2**53, 2**64 - 1])),
+            (pa.float16(), lambda: np.float16(r.choice([0.5, -0.0, math.nan, math.inf]))),
+            (pa.float32(), lambda: r.choice([0.5, -0.0, math.nan, math.inf])),
+            (pa.float64(), lambda: r.choice([0.1, -0.0, math.nan, -math.nan, 1e300])),
+        ]
+    )
+
+    def some(k):
+        return pa.array([None if r.random() < 0.3 else value() for _ in range(k)], t)
+
+    form = r.randint(0, 3)
+    if form == 0 or t == pa.bool_():
+        return some(n)
+    size = r.randint(1, 3)
+    if form == 1:
+        ends = np.cumsum([0, *(r.randint(0, 3) for _ in range(n))])
+        col = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), some(int(ends[-1])))
+    elif form == 2:
+        col = pa.FixedSizeListArray.from_arrays(some(n * size), size)
+    else:
+        col = tensor_types.of_flat(some(n * size), n, tensor_types.ArrowTensorTypeV2((size,), t))
+    return col.take(pa.array([None if r.random() < 0.2 else i for i in range(n)], pa.int64())) if r.random() < 0.5 else col
+
+
+KINDS = {"objects": objects, "ragged": ragged, "fixed": fixed, "plain": plain, "numbers": numbers}
 
 
 def table(seed):
     """(random, a record batch of random columns, a slice of a longer one)"""
     r = random.Random(seed)
     n = r.randint(2, 12)
-    kinds = [r.choice(["objects", "ragged"]), *(r.choice(list(KINDS)) for _ in range(r.randint(0, 3)))]
+    kinds = [r.choice(["objects", "ragged", "numbers"]), *(r.choice(list(KINDS)) for _ in range(r.randint(0, 3)))]
     r.shuffle(kinds)
     columns = [KINDS[k](r, n) for k in kinds]
     at = r.randint(0, n - 2)
@@ -126,7 +159,8 @@ def same(a, b):
     if type(a) is not type(b):
         return False
     if isinstance(a, np.ndarray):
-        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+        values = same(a.tolist(), b.tolist()) if a.dtype == object else a.tobytes() == b.tobytes()
+        return a.dtype == b.dtype and a.shape == b.shape and values
     if isinstance(a, float) and math.isnan(a):
         return math.isnan(b)
     if isinstance(a, (list, tuple)):

@@ -215,7 +215,7 @@ def from_series(s: Any, hint: pa.DataType | None, old: pa.Array | None = None) -
             mask = s.isna().to_numpy()
             if mask.any():
                 values = [None if m else v for v, m in zip(values, mask.tolist(), strict=True)]
-            return from_objects(values, hint)
+            return from_objects(values, hint, old)
         return array_from_numpy(s.to_numpy(), hint if dtype.kind in "mMb" else None)
     arr = one_array(pa.array(s))
     if _T.is_large_string(arr.type) and (hint is None or family(hint) != family(arr.type)):

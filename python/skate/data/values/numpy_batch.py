@@ -50,7 +50,8 @@ class NumpyBatch(dict):
                 elif self.writable:
                     v = v.copy()
             self.given[name] = v
-            if col.null_count and (v.dtype.kind == "f" or t.id in NUMBERS):
+            # Of dictionaries and runs null_count does not say what is null among their values.
+            if col.null_count if t.id in NUMBERS else v.dtype.kind == "f" and (v.ndim == 1 or col.null_count):
                 self.missing[name] = v
             dict.__setitem__(self, name, v)
         return v

@@ -147,13 +147,14 @@ def _tensor_from_numpy(v: np.ndarray, hint: Any = None, old: pa.Array | None = N
 
 
 def _holds_numbers(t: pa.DataType) -> bool:
-    """Whether it is of lists, or of arrays of one shape."""
-    return t.id in LISTS or t.id == FIXED_LIST or is_fixed(t)
+    """Whether it is of lists, or of arrays."""
+    return t.id in LISTS or t.id == FIXED_LIST or is_fixed(t) or is_ragged(t)
 
 
 def lacks(col: pa.Array) -> bool:
-    """Whether numbers in a column of lists, or of arrays of one shape, are null."""
-    return list_values(col.storage if isinstance(col, pa.ExtensionArray) else col).null_count > 0
+    """Whether numbers in a column of lists, or of arrays, are null."""
+    lists = col.storage if isinstance(col, pa.ExtensionArray) else col
+    return list_values(lists.field("data") if is_ragged(col.type) else lists).null_count > 0
 
 
 def without_rows(arr: pa.Array, null: np.ndarray) -> pa.Array:
@@ -431,14 +432,9 @@ def _from_arrays(values: list[Any], hint: pa.DataType | None, old: pa.Array | No
                 pass  # a fixed-size list of other sizes now
         return pa.array(arrays) if hint.id in LISTS else pa.array([None if a is None else a for a in arrays])
     shapes = {a.shape for a in some}
-    if (
-        hint is not None
-        and is_ragged(hint)
-        and len(dtypes) == 1
-        and len({len(s) for s in shapes}) == 1
-        and ragged_parts(hint) == (pa.from_numpy_dtype(next(iter(dtypes))), len(next(iter(shapes))))
-    ):
-        return _tt.ragged(arrays, hint)
+    if hint is not None and is_ragged(hint) and len(dtypes) == 1 and {len(s) for s in shapes} == {ragged_parts(hint)[1]}:
+        if old is not None or ragged_parts(hint)[0] == pa.from_numpy_dtype(next(iter(dtypes))):
+            return _tt.ragged(arrays, hint, old is not None)
     if len(shapes) == 1 and len(dtypes) == 1:
         dense = _tensor_from_numpy(np.stack(some), hint, old)
         if len(some) == len(arrays):
