@@ -31,6 +31,7 @@ from skate.data.run import errors, execute
 from skate.data.run.blocks import fetch, reference
 from skate.data.run.engine import ensure_engine, expect
 from skate.data.run.stats import before_a_run
+from skate.data.run.unions import conform
 from skate.data.schema import Schema
 from skate.data.split import Splits
 from skate.data.values.unify import MissingColumn, cast_batch, check_names, columns_are, few, merge, unify
@@ -258,7 +259,7 @@ class Dataset(Splits, Keyed, Conversions, Writers):
             num_gpus: GPUs that each task or actor takes; None: none.
             memory: Bytes of memory that each task or actor reserves; None: none.
             concurrency: Tasks or actors at once, at most; for a class also (fewest, most) actors; None: as many as fit.
-            udf_modifying_row_count: False: fn gives as many rows as it gets; then count() need not run it.
+            udf_modifying_row_count: False: fn gives as many rows as it gets, so that their number is known without running it (len() of a DataLoader, repr).
             on_error: What becomes of rows for which it raises: "raise", "skip" or "quarantine" (see errors()); None: as
                 DataContext.on_error says. fn is called again with halves of a batch that failed, until the bad rows are found: then it sees
                 smaller batches, and some rows twice.
@@ -843,17 +844,18 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         rows = [d._facts.rows for d in all_ds]
         files = [f for d in all_ds for f in d._facts.files]
         nodes, schema = tuple(d._node for d in all_ds), None
-        if all(d._facts.schema is not None for d in all_ds):
-            known = [d._facts.schema() for d in all_ds]
+        known: list[Any] = [d._facts.schema() if d._facts.schema is not None else None for d in all_ds]
+        if None not in known:
             try:
                 schema = unify(known, [f"input {i} ({n.label})" for i, n in enumerate(nodes, 1)])
             except TypeError as e:
                 raise TypeError(f"union: {e}") from None
-            nodes = tuple(_conform(n, s, schema) for n, s in zip(nodes, known, strict=True))
+            nodes = tuple(conform(n, s, schema) for n, s in zip(nodes, known, strict=True))
+            known = [schema] * len(nodes)
         if nodes[0].operator.concatenates and len(nodes) > 1:  # a loop of unions is one of many inputs, not one deep
-            nodes = (*nodes[0].inputs, *nodes[1:])
+            nodes, known = (*nodes[0].inputs, *nodes[1:]), [*nodes[0].params["schemas"], *known[1:]]
         return self._add(
-            Node("union", "Union", {}, nodes),
+            Node("union", "Union", {"schemas": known, "seen": {}}, nodes),
             Facts(None if None in rows else sum(rows), (lambda: schema) if schema is not None else None, files),
         )
 
@@ -914,10 +916,8 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         if self._facts.schema is not None:
             self._check_files()
         if self._schema is None:
-            if self._facts.schema is not None:
-                self._schema = Schema(self._facts.schema(), pandas=self._frames())
-            elif fetch_if_missing:
-                self._schema = self._first_schema()
+            schema = self._facts.schema() if self._facts.schema is not None else execute.first_schema(self) if fetch_if_missing else None
+            self._schema = Schema(schema, pandas=self._frames()) if schema is not None else None
         return self._schema
 
     def _check_files(self) -> None:
@@ -925,21 +925,6 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         for n in below(self._node):
             if "stamps" in n.params:
                 _lazy.reading.check_stamps(n.params)
-
-    def _first_schema(self) -> Any:
-        import pyarrow as pa
-
-        schema = None
-        tolerant = any((n.params.get("on_error") or self.context.on_error) != "raise" for n in below(self._node) if n.operator.on_error)
-        for n in (
-            (1024,) if tolerant else (1, 1024)
-        ):  # the first row tells nothing of a column in which it has no value, and may be a bad one
-            schema = None
-            for rb in execute.in_one_schema(self, Node("limit", f"limit={n}", {}, (self._node,), limit=n)):
-                schema = rb.schema
-            if schema is None or not any(pa.types.is_null(t) for t in schema.types):
-                break
-        return Schema(schema, pandas=self._frames()) if schema is not None else None
 
     def _frames(self) -> bool:
         """Whether its blocks came as DataFrames: batch_format=None gives them so."""
@@ -973,18 +958,27 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         return None if s is None else s.names
 
     def count(self) -> int:
-        """Number of rows; from metadata where it is known, else it runs.
+        """Number of rows. Metadata tells it where it is known (footers of files, a range, blocks) and no operator between can raise; a function of the user, an expression or a cast can, so
+        that these run. explain() says which it is.
 
         Example:
             >>> import skate
             >>> skate.data.range(10).count()
             10
         """
-        sure = self._node.blocks is not None or (self.context.on_error == "raise" and not self.context.max_errored_blocks)
-        if self._facts.rows is not None and sure:
+        if self._facts.rows is not None and self._unsure() is None:
             self._check_files()
             return self._facts.rows
         return sum(rb.column(0)[0].as_py() for rb in execute.batches(self, Node("count", "Count", {}, (self._node,))))
+
+    def _unsure(self) -> str | None:
+        """Why the number of rows that metadata tells may not be that of a run, in words; None: it is."""
+        if self._node.blocks is not None:
+            return None
+        if self.context.on_error != "raise" or self.context.max_errored_blocks:
+            return "rows or blocks that fail may be left out"
+        unsure = [n.label for n in below(self._node) if not n.operator.sure(n.params)]
+        return f"{unsure[0]} may raise" if unsure else None
 
     def size_bytes(self) -> int:
         """Bytes of all blocks; runs unless materialized.
@@ -1006,7 +1000,8 @@ class Dataset(Splits, Keyed, Conversions, Writers):
 
     def explain(self, write: str | None = None) -> None:
         """Prints the logical and the physical plan, and what the optimiser did. An operator that must have all of its input before it gives anything says BLOCKING, and what
-        it reads at least; the plan of that input stands below. Runs nothing. explain_text() returns the same text instead.
+        it reads at least; the plan of that input stands below. Where the number of rows is known it says whether count() runs this. Runs nothing. explain_text() returns the
+        same text instead.
 
         Args:
             write: A format of files: the plan is that of a write by this write_... method, given no more than a path ("parquet": write_parquet(path)).
@@ -1027,6 +1022,8 @@ class Dataset(Splits, Keyed, Conversions, Writers):
                 ReadRange  4 tasks  1000 rows  7.8 KiB  cpu 1
               physical
                 [tasks] ReadRange  4 tasks  1000 rows  7.8 KiB  cpu 1
+            count()
+              1,000 rows, by metadata: nothing runs
         """
         print(self.explain_text(write))
 
@@ -1046,7 +1043,11 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         """
         ensure_engine()
         node = self._node if write is None else _lazy.write_job.plan_of(self, write)
-        return explain(node, self.context.on_error, strategy(self.context))
+        text = explain(node, self.context.on_error, strategy(self.context))
+        if write is None and self._facts.rows is not None:
+            why = self._unsure()
+            text += f"\ncount()\n  {f'{self._facts.rows:,} rows, by metadata: nothing runs' if why is None else f'runs this, since {why}'}"
+        return text
 
     def stats(self) -> str:
         """What the last execution did, operator by operator, as text; its last line names the bottleneck. Before the first one it says so, and what is known."""
@@ -1677,14 +1678,6 @@ class MaterializedDataset(Dataset):
     def get_internal_block_refs(self) -> list[Any]:
         """References to the blocks."""
         return [reference(b) for b in self._node.options["blocks"]]
-
-
-def _conform(node: Node, has: Any, schema: Any) -> Node:
-    """node, whose rows have one schema, in another one that holds it."""
-    if has.equals(schema):
-        return node
-    lacks = [n for n in schema.names if n not in set(has.names)]
-    return Node("conform", "Conform", {"schema": schema, "lacks": lacks}, (node,), **as_input(node))
 
 
 def _names(cols: Any, what: str) -> list[str]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from skate import _lazy, _skate
 from skate.data.group_keys import key_columns
 from skate.data.joins import LEFT, RIGHT, Join, check_types, columns, kernel_kind, schema_of
-from skate.data.values.unify import cast_batch, promoted, unify
+from skate.data.values.unify import MissingColumn, cast_batch, columns_are, promoted, unify
 
 pc = _lazy.module("pyarrow.compute")
 
@@ -72,6 +72,19 @@ class Joining:
             yield rb
         if not some:
             yield self.shape
+
+
+def keys_alone(join: Join, side: int, other: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """A side without rows whose columns nobody knows, since a function that was never called would make them: the columns of its key, of the types that the other side's have."""
+    schema = unify([rb.schema for rb in other])
+    types = []
+    for name in join.on[RIGHT - side]:
+        if name not in schema.names:
+            raise MissingColumn(
+                f"join: there is no column {name!r} on the {('right', 'left')[side]} side; {columns_are(name, schema.names)}"
+            )
+        types.append(schema.field(name).type)
+    return pa.RecordBatch.from_arrays([pa.nulls(0, t) for t in types], names=list(join.on[side]))
 
 
 def _in_one_schema(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:

@@ -273,9 +273,11 @@ class Splits:
         sizes = [bytes_of(n) for n in nodes]
         lead = 0 if None in sizes else max(range(len(nodes)), key=lambda i: sizes[i] or 0)
         order = [lead, *(i for i in range(len(nodes)) if i != lead)]  # the engine cuts where blocks of the first input end
-        node = Node("zip_rows", "Zip", {"order": order}, tuple(nodes[i] for i in order))
+        rows = {d._facts.rows for d in (self, *other)}
+        equal = len(rows) == 1 and None not in rows
+        node = Node("zip_rows", "Zip", {"order": order, "equal": equal}, tuple(nodes[i] for i in order))
         files = [f for d in (self, *other) for f in d._facts.files]
-        return self._add(node, Facts(self._facts.rows, None, files))  # type: ignore[attr-defined]
+        return self._add(node, Facts(rows.pop() if equal else None, None, files))  # type: ignore[attr-defined]
 
     def repartition(
         self,

@@ -136,7 +136,7 @@ def test_union_says_its_schema_when_it_is_made(tmp_path):
         sd.from_arrow([pa.table({"x": [1]}), pa.table({"x": ["s"]})])
     later = a.union(made(["s"]))
     with pytest.raises(
-        TypeError, match="Union: column 'x' has type int64 in what came from row 0 on and string in what came from row 1 on"
+        TypeError, match=r"union: column 'x' has type int64 in input 1 \(FromItems\) and string in input 2 \(Map\(<lambda>\)\)"
     ):
         later.take_all()
 

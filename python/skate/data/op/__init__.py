@@ -71,6 +71,7 @@ class Operator:
     sizes_first = False  # how it runs depends on the size of one of its inputs, which runs before it (run/small_sides.py)
     fewer = False  # much less may come of it than comes to it, beside what no_more and first_rows say
     makes_blocks = False  # the batches that it gives are blocks as they are
+    counts = False  # its rows are counted, and nothing else about them matters
     on_error = False  # it knows what to do with rows that fail
     predicates = (
         False  # a row that a predicate above it drops may be dropped below it, as far as the predicate is about columns that it hands on
@@ -90,6 +91,15 @@ class Operator:
     def columns(self, params: Params) -> Columns:
         """What it does to columns."""
         return ALL
+
+    def sure(self, params: Params) -> bool:
+        """Whether it raises for no row, so that how many rows come of it may be told without running it. One with a function of the user is not, nor is one that computes or casts."""
+        return False
+
+    def looks(self, params: Params) -> bool:
+        """Whether it makes a difference to it which columns a batch has."""
+        c = self.columns(params)
+        return c.needs is None or bool(c.needs) or c.keeps is not None
 
     def schema(self, params: Params, given: Any) -> Any:
         """The Arrow schema of its rows, from that of its input's; None: only a run shows it."""

@@ -8,6 +8,9 @@ from skate.data.op import Operator, Params
 class Blocks(Operator):
     source = True
 
+    def sure(self, params: Params) -> bool:
+        return True
+
     def frames(self, params: Params) -> bool:
         return bool(params.get("pandas"))
 

@@ -1,11 +1,14 @@
-"""conform: the same rows in a schema that holds them exactly: other types, columns of nulls that other inputs of a union have (Dataset.union)."""
+"""conform: the same rows in a schema that holds them exactly: other types, columns of nulls that other inputs of a union have (run/unions.py).
+
+params: schema, lacks (names of columns that the input does not have), seen (of the input's schema no more is known than what its first rows showed),
+sure (no cast of it may fail)."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from skate import _lazy
-from skate.data.op import Batches, Columns, Operator, Params
+from skate.data.op import ALL, Batches, Columns, Operator, Params
 
 pa = _lazy.module("pyarrow")
 unify = _lazy.module("skate.data.values.unify")
@@ -14,20 +17,40 @@ unify = _lazy.module("skate.data.values.unify")
 class Conform(Operator):
     one_to_one = by_row = True
 
+    def sure(self, params: Params) -> bool:
+        return bool(params["sure"])
+
     def columns(self, params: Params) -> Columns:
-        return Columns(makes=frozenset(params["lacks"]))
+        """Later rows may have a column that the first ones lack."""
+        return ALL if params["seen"] else Columns(makes=frozenset(params["lacks"]))
+
+    def looks(self, params: Params) -> bool:
+        return False
 
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:
-        """Columns that nobody asked the input for stay away."""
-        whole, lacks = params["schema"], set(params["lacks"])
+        has, to = None, None
         for rb in batches:
-            have = lacks.union(rb.schema.names)
-            to = whole if have.issuperset(whole.names) else pa.schema([f for f in whole if f.name in have])
+            if has is None or not rb.schema.equals(has):
+                has, to = rb.schema, fitting(params, rb.schema)
             try:
                 out = unify.cast_batch(rb, to)
             except TypeError as e:
                 raise TypeError(f"union: {e}") from None
             yield out
+
+
+def fitting(params: Params, has: Any) -> Any:
+    """The schema for batches of this one. Columns that nobody asked the input for stay away; what was not seen before stays as it is."""
+    lacks, fields = set(params["lacks"]), []
+    for f in params["schema"]:
+        i = has.get_field_index(f.name)
+        if i >= 0:
+            wide = unify.promoted(has.field(i).type, f.type)
+            fields.append(f if wide is None and not params["seen"] else f.with_type(wide or has.field(i).type))
+        elif f.name in lacks:
+            fields.append(f)
+    known = set(params["schema"].names)
+    return pa.schema([*fields, *(f for f in has if f.name not in known)])
 
 
 operator = Conform()

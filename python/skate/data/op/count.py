@@ -12,6 +12,11 @@ to_arrow = _lazy.module("skate.data.values.to_arrow")
 
 
 class Count(Operator):
+    counts = True
+
+    def looks(self, params: Params) -> bool:
+        return False
+
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:
         n = sum(rb.num_rows for rb in batches)
         yield pa.RecordBatch.from_arrays([to_arrow.from_objects([n], None)], names=["count"])

@@ -23,6 +23,9 @@ class Filter(Operator):
         used = None if params.get("expr") is None else expressions.columns_of(params["expr"])
         return ALL if used is None else Columns(needs=frozenset(used))
 
+    def schema(self, params: Params, given: Any) -> Any:
+        return given
+
     def predicate(self, params: Params) -> Any:
         return params.get("expr")
 

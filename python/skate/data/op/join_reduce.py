@@ -9,7 +9,6 @@ from skate.data.op import Operator, Params
 
 joining = _lazy.module("skate.data.joining")
 joins = _lazy.module("skate.data.joins")
-unify = _lazy.module("skate.data.values.unify")
 stage = _lazy.module("skate.data.worker.stage")
 
 
@@ -26,31 +25,21 @@ class JoinReduce(Operator):
         for part in x.parts:
             found = _skate.blocks(part.blocks)
             sides[part.side].extend(found if part.rows else [rb.slice(0, 0) for rb in found[:1]])
-        if sides[0] and sides[1]:
+        known = bool(sides[joins.LEFT] and sides[joins.RIGHT])
+        for side in (joins.LEFT, joins.RIGHT):
+            if not sides[side] and sides[joins.RIGHT - side]:
+                sides[side].append(joining.keys_alone(params["join"], side, sides[joins.RIGHT - side]))
+        if sides[0]:
             told = [rb for block in x.told for rb in _skate.blocks(block)]
             first = joins.RIGHT if x.shared == 1 + joins.RIGHT else joins.LEFT
             joined = joining.Joining(params["join"], sides, task.target, first, told)
             if x.phase == _skate.PHASE_SHARE:
                 yield _skate.BlockOut(joined.tell(), told=True)
-            made = joined.batches()
+            # Without rows the columns of a side that nobody knows are not said to be the key's alone.
+            made = joined.batches() if known else (rb for rb in joined.batches() if rb.num_rows)
         else:
-            made = iter(_of_one_side(params["join"], sides))
+            made = iter(())
         yield from stage.cut(made, task.target, task.cap, _skate.BlockOut) if params["last"] else made
-
-
-def _of_one_side(join: Any, sides: tuple[list[Any], list[Any]]) -> list[Any]:
-    """Of what has no partner, since the other side has no rows and its columns are not known: nobody has seen any. MissingColumn where these are wanted."""
-    kind = joins.KINDS[join.kind]
-    for side in kind.alone:
-        if not any(rb.num_rows for rb in sides[side]):
-            continue
-        if kind.sides == (side,):
-            return [unify.merge(sides[side])]
-        other = joins.RIGHT - side
-        raise unify.MissingColumn(
-            f"join: the {('left', 'right')[other]} dataset has no rows and no columns, so the key column {join.on[other][0]!r} is not there"
-        )
-    return []
 
 
 operator = JoinReduce()

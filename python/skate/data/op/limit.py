@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from skate.data.op import Columns, Operator, Params
 
 
 class Limit(Operator):
     first_rows = no_more = True
 
+    def sure(self, params: Params) -> bool:
+        return True
+
     def columns(self, params: Params) -> Columns:
         return Columns()
+
+    def schema(self, params: Params, given: Any) -> Any:
+        return given
 
 
 operator = Limit()

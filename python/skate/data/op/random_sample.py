@@ -17,6 +17,9 @@ class RandomSample(Operator):
     def columns(self, params: Params) -> Columns:
         return Columns()
 
+    def schema(self, params: Params, given: Any) -> Any:
+        return given
+
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:
         rng = np.random.default_rng([task.seq, params["seed"] & 0xFFFFFFFFFFFFFFFF])  # a function of (task, seed, row), Ray's own
         for rb in batches:

@@ -11,6 +11,9 @@ from skate.data.op import Columns, Operator, Params, Phase, Phases
 class RandomShuffle(Operator):
     moves_rows = True  # no predicate goes below it: where a row goes depends on the rows before it
 
+    def sure(self, params: Params) -> bool:
+        return True
+
     def columns(self, params: Params) -> Columns:
         return Columns()
 

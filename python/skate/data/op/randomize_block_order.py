@@ -13,6 +13,9 @@ np = _lazy.module("numpy")
 class RandomizeBlockOrder(Operator):
     blocking = True
 
+    def sure(self, params: Params) -> bool:
+        return True
+
     def arranged(self, params: Params, blocks: list[Any]) -> list[list[Any]]:
         return [[blocks[i]] for i in np.random.default_rng(params["seed"]).permutation(len(blocks)).tolist()]
 

@@ -30,6 +30,9 @@ def _is_plain(e: Any) -> bool:
 class Read(Operator):
     source = on_error = True
 
+    def sure(self, params: Params) -> bool:
+        return True
+
     def modules(self, params: Params) -> tuple[str, ...]:
         tests = ("skate.data.expr_bounds",) if params.get("pushed") else ()
         return (f"skate.data.read.{params['format']}", *tests)

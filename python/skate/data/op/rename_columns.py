@@ -15,6 +15,9 @@ rows = _lazy.module("skate.data.worker.rows")
 class RenameColumns(Operator):
     one_to_one = by_row = True
 
+    def sure(self, params: Params) -> bool:
+        return True
+
     def columns(self, params: Params) -> Columns:
         names = params["names"]
         if not isinstance(names, dict):

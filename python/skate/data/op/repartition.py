@@ -13,6 +13,9 @@ rebatch = _lazy.module("skate.data.values.rebatch")
 class Repartition(Operator):
     one_to_one = alone = makes_blocks = True
 
+    def sure(self, params: Params) -> bool:
+        return True
+
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:
         return rebatch.rebatch(batches, params["rows"])
 

@@ -11,6 +11,9 @@ from skate.data.values.ranges import cut, even
 class RepartitionEven(Operator):
     one_to_one = blocking = True
 
+    def sure(self, params: Params) -> bool:
+        return True
+
     def arranged(self, params: Params, blocks: list[Any]) -> list[list[Any]]:
         return cut([b for b in blocks if b[2]], even(sum(b[2] for b in blocks), params["n"]))
 

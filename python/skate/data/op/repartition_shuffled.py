@@ -11,6 +11,9 @@ from skate.data.op import Columns, Operator, Params, Phase, Phases
 class RepartitionShuffled(Operator):
     moves_rows = True  # no predicate goes below it: where a row goes depends on the rows before it
 
+    def sure(self, params: Params) -> bool:
+        return not params["keys"]
+
     def columns(self, params: Params) -> Columns:
         return Columns(needs=frozenset(params["keys"]))
 

@@ -14,6 +14,9 @@ rows = _lazy.module("skate.data.worker.rows")
 class SelectColumns(Operator):
     one_to_one = by_row = predicates = True
 
+    def sure(self, params: Params) -> bool:
+        return True
+
     def columns(self, params: Params) -> Columns:
         return Columns(keeps=frozenset(params["cols"]))
 

@@ -11,6 +11,9 @@ from skate.data.op import Columns, Operator, Params, Phase, Phases
 class Sort(Operator):
     moves_rows = predicates = True
 
+    def sure(self, params: Params) -> bool:
+        return not params["boundaries"]
+
     def columns(self, params: Params) -> Columns:
         return Columns(needs=frozenset(params["keys"]))
 

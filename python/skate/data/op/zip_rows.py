@@ -1,4 +1,5 @@
-"""zip_rows: the rows of several inputs side by side; a name that is taken gets _1, _2, ..."""
+"""zip_rows: the rows of several inputs side by side; a name that is taken gets _1, _2, ... params: order (of the sides), equal (they are known to have as many
+rows)."""
 
 from __future__ import annotations
 
@@ -13,6 +14,9 @@ unify = _lazy.module("skate.data.values.unify")
 
 class ZipRows(Operator):
     by_row = joins = True
+
+    def sure(self, params: Params) -> bool:
+        return bool(params["equal"])
 
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:
         sides: dict[int, list[Any]] = {}

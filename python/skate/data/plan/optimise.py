@@ -165,7 +165,7 @@ def _rows_of_input(n: Node, most: int | None) -> int | None:
 def dictionary_encoding(root: Node, said: list[str], on_error: str) -> Node:
     """Strings of few values stay numbers into a dictionary from a reader to a writer, or to what moves rows, in one task, where all operators between let them through
     (values/encoded_text.py)."""
-    order = _in_order(root)
+    order = in_order(root)
     takers = Counter(id(i) for n in order for i in n.inputs)
     encoded: set[int] = set()
     for end in order:
@@ -214,7 +214,7 @@ def add(plan: Any, n: Node, params: bytes, inputs: tuple[int, ...], options: dic
 # ---- how they walk
 
 
-def _in_order(root: Node) -> list[Node]:
+def in_order(root: Node) -> list[Node]:
     """All that root needs, inputs before what takes them; nothing below what has to have all of its input first, which is a run of its own."""
     order: list[Node] = []
     todo: list[tuple[Node, bool]] = [(root, False)]
@@ -234,7 +234,7 @@ def _in_order(root: Node) -> list[Node]:
 
 def _asked(root: Node, everything: T, of_input: Callable[[Node, T], T]) -> dict[int, T]:
     """What each node is asked for, by its id. of_input: what a node asks its inputs for when it is asked for something."""
-    order = _in_order(root)
+    order = in_order(root)
     uses: dict[int, int] = {}
     for n in order:
         for i in n.inputs:
@@ -252,7 +252,7 @@ def _asked(root: Node, everything: T, of_input: Callable[[Node, T], T]) -> dict[
 def _rebuilt(root: Node, changed: Callable[[Node], Node | None]) -> Node:
     """root with what changed() gives in the place of a node (None: the node itself)."""
     made: dict[int, Node] = {}
-    for n in _in_order(root):
+    for n in in_order(root):
         inputs = n.inputs if n.operator.blocking else tuple([made[id(i)] for i in n.inputs])
         new = changed(n) or n
         made[id(n)] = new if inputs == n.inputs else new.replaced(inputs=inputs)

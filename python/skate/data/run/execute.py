@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import pickle
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import skate
@@ -17,8 +17,8 @@ from skate._private import timeline
 from skate.data.context import DataContext
 from skate.data.on_error import check_policy, error_limit
 from skate.data.plan.lower import lower, strategy, warn_few_inputs
-from skate.data.plan.node import Block, Node
-from skate.data.run import small_sides
+from skate.data.plan.node import Block, Node, below
+from skate.data.run import small_sides, unions
 from skate.data.run.blocks import cast, fetch, join
 from skate.data.run.conflict import of_files
 from skate.data.run.dead_letters import Errors
@@ -94,13 +94,15 @@ def run(
     check_policy(ds.context.on_error)
     share = error_limit(ds.context.max_errors)[1]
     held: list[Any] | None = [] if _skate.engine() == "local" else None  # what the functions carry, as long as the run lives
+    found: list[str] = []
     plan, root, rules = lower(
-        node,
+        unions.conformed(node, lambda n: _seen(n, ds.context), found),
         ds.context,
         held,
         lambda n: _rearranged(n, ds.context, before),
         sized=lambda root, rules: small_sides.decided(root, ds.context, lambda n: input_blocks(n, ds.context, before), rules),
     )
+    rules = [*found, *rules]
     how = conf(ds.context)
     if skip is not None:
         how["skip_units"] = skip
@@ -146,6 +148,33 @@ def run(
         if held:
             held.clear()
         errors.end()
+
+
+def first_schema(ds: Any, most: Callable[[int], Node] | None = None) -> Any:
+    """The schema of the first rows of ds, for which it is run; None: there are none. most: a function that gives a node of its first rows, as many."""
+    import pyarrow as pa
+
+    tolerant = any((n.params.get("on_error") or ds.context.on_error) != "raise" for n in below(ds._node) if n.operator.on_error)
+    schema = None
+    for n in (1024,) if tolerant else (1, 1024):  # the first row tells nothing of a column in which it has no value, and may be a bad one
+        schema, fit = None, Widening(ds._node.label)
+        node = most(n) if most else Node("limit", f"limit={n}", {}, (ds._node,), limit=n)
+        for rb in batches(ds, node):
+            schema = fit(rb).schema
+        if schema is None or not any(pa.types.is_null(t) for t in schema.types):
+            break
+    return schema
+
+
+def _seen(node: Node, context: Any) -> Any:
+    """The schema of a node's first rows, for a run of what is above it: as little as possible runs."""
+    quiet = context.copy()
+    quiet.enable_progress_bars = False
+    part = Part(node, quiet)
+    schema = first_schema(part, lambda n: unions.sampled(node, n))
+    if schema is None and any(unions.needs_all(n) for n in below(node)):  # nothing came of the first rows of what it needs
+        schema = first_schema(part)
+    return schema
 
 
 class Part:
