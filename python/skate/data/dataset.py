@@ -833,7 +833,7 @@ class Dataset(Splits, Keyed, Conversions, Writers):
 
         Args:
             other: Other Datasets. Where their columns differ, what one lacks is null; types are unified, and TypeError says where that
-                cannot be.
+                cannot be. Inputs whose columns functions make are run for their first rows first, which shows them.
 
         Example:
             >>> import skate
