@@ -101,6 +101,9 @@ class GuestTask:
     def __next__(self) -> list[tuple[int, Any]]: ...
 
 def resources(custom_names: list[str]) -> tuple[dict[str, float], dict[str, float]]: ...  # (total, available); names in the order of init
+def nodes(
+    custom_names: list[str],
+) -> list[tuple[int, str, bool, dict[str, float], int]]: ...  # number, name, alive, what it has, bytes for objects
 def status() -> dict[str, int | str]: ...
 def references() -> dict[
     int, tuple[int, int]

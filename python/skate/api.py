@@ -680,8 +680,11 @@ def _resources(which):
     store = j.get("store", 0)
     if which and not _skate.in_worker() and _skate.engine() != "guest":  # a worker does not know how full the store is
         store -= min(store, _skate.status().get("store_sealed_bytes", 0))
+    there = _skate.nodes([]) if _skate.engine() == "guest" else []
+    if there:
+        store = sum(node[4] for node in there if node[2])
     out["object_store_memory"] = float(store)
-    out["node:127.0.0.1"] = out["node:__internal_head__"] = 1.0
+    out |= {f"node:{name}": 1.0 for _, name, alive, _, _ in there if alive} or {"node:127.0.0.1": 1.0, "node:__internal_head__": 1.0}
     return {k: v for k, v in out.items() if v}
 
 
@@ -710,7 +713,7 @@ def available_resources() -> dict[str, float]:
 
 
 def nodes() -> list[dict[str, Any]]:
-    """This machine, in the form of Ray's list of nodes: NodeID, Alive, Resources, Labels and its addresses.
+    """This machine, in the form of Ray's list of nodes: NodeID, Alive, Resources, Labels and its addresses. Over a cluster: its nodes.
 
     Example:
         >>> import skate
@@ -720,6 +723,8 @@ def nodes() -> list[dict[str, Any]]:
     import platform
 
     resources = cluster_resources()
+    if _skate.engine() == "guest":
+        return [_node_of_cluster(*node) for node in _skate.nodes([])]
     return [
         {
             "NodeID": ids.NODE.hex(),
@@ -732,6 +737,20 @@ def nodes() -> list[dict[str, Any]]:
             "Labels": {"ray.io/node-id": ids.NODE.hex(), **_job.facts().get("labels", {})},
         }
     ]
+
+
+def _node_of_cluster(number: int, name: str, alive: bool, has: dict[str, float], store: int) -> dict[str, Any]:
+    own = ids.NodeID._of(number).hex()
+    return {
+        "NodeID": own,
+        "Alive": alive,
+        "NodeManagerAddress": name,
+        "NodeManagerHostname": name,
+        "NodeName": name,
+        "alive": alive,
+        "Resources": {k: v for k, v in {**has, "object_store_memory": float(store), f"node:{name}": 1.0}.items() if v} if alive else {},
+        "Labels": {"ray.io/node-id": own},
+    }
 
 
 def _named(space: str, name: str) -> None:

@@ -116,6 +116,35 @@ static PyObject *m_resources(PyObject *module, PyObject *names) {
     return r;
 }
 
+static PyObject *m_nodes(PyObject *module, PyObject *names) {
+    struct py_state *st = PyModule_GetState(module);
+    struct sk_node *node = NULL;
+    size_t n = 0, cap;
+    sk_rc rc;
+    PY_ERR(err);
+    if (!PyList_Check(names)) return PyErr_Format(PyExc_TypeError, "nodes(list of the custom names, in the order of init)");
+    if (py_ensure(st) < 0) return NULL;
+    do {
+        cap = n + 8;
+        sk_free(node);
+        if (!(node = sk_alloc(SK_TAG_PY, cap * sizeof *node))) return PyErr_NoMemory();
+        PY_DROP(st)
+        rc = st->engine->ops->nodes(st->engine, node, cap, &n, &err);
+        PY_TAKE(st)
+    } while (rc == SK_OK && n > cap);
+    PyObject *list = rc == SK_OK ? PyList_New(0) : py_raise(st, rc, &err);
+    for (size_t i = 0; list && i < n; i++) {
+        PyObject *has = py_amounts(&node[i].total, names);
+        PyObject *row = has ? Py_BuildValue("(IsONK)", node[i].number, node[i].name, node[i].alive ? Py_True : Py_False, has,
+                                            (unsigned long long)node[i].capacity_bytes)
+                            : NULL;
+        if (!row || PyList_Append(list, row) < 0) Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    sk_free(node);
+    return list;
+}
+
 static PyObject *m_status(PyObject *module, PyObject *unused SK_UNUSED) {
     struct py_state *st = PyModule_GetState(module);
     char buf[8192];
@@ -253,6 +282,7 @@ static PyMethodDef methods[] = {
     {"is_initialized", m_is_initialized, METH_NOARGS, NULL},
     {"in_worker", m_in_worker, METH_NOARGS, NULL},
     {"engine", m_engine, METH_NOARGS, "The name of the engine of this process: local, inline, guest; None when none is open."},
+    {"nodes", m_nodes, METH_O, "nodes(custom names): [(number, name, alive, {resource: amount}, bytes for objects)]."},
     {"resources", m_resources, METH_O, "resources(custom names): (total, available)."},
     {"status", m_status, METH_NOARGS, "Counters of the engine and its store."},
     {"references", m_references, METH_NOARGS, "{object: (references of this process, others)} of all objects; in the driver."},

@@ -8,6 +8,7 @@ docs/design/ray_engine.md has what of the engine's contract Ray does not serve. 
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import socket
 import sys
@@ -199,11 +200,13 @@ class Ray:
         self._job: bytes = conf["job"]
         until = time.monotonic() + CONNECT_S
         self._ours = _connect(ray, conf, until)
+        atexit.register(self._at_exit)  # before Ray's own, which was registered by now: without Ray nothing here can be ended
         if conf.get("address") == "local":
             until = time.monotonic() + 3 * CONNECT_S  # its first worker is yet to be started
         try:
             self._small = _check_nodes(ray, until)
         except BaseException:
+            atexit.unregister(self._at_exit)
             if self._ours:
                 ray.shutdown()
             raise
@@ -216,6 +219,9 @@ class Ray:
         self._functions: dict[tuple[bool, int, int], Any] = {}
         self._events: list[dict[str, Any]] = []
         self._coming: dict[Any, Any] = {}  # by reference: a value that is on its way (a Future), and when it was asked for last
+
+    def _at_exit(self) -> None:
+        sys.modules["skate"].shutdown()
 
     def begin(self, wake: Any) -> None:
         pass  # Ray is asked, it does not call
@@ -439,13 +445,15 @@ class Ray:
         self._over(r, "failed", code=code, text=f"{r.name}: {type(e).__name__}: {str(e).strip().splitlines()[0] if str(e).strip() else ''}")
 
     def close(self) -> None:
-        for number in list(self._running):
-            self.cancel(number, False)
-        cancelled = threading.Event()
-        self._on_rays_thread(cancelled.set)
-        cancelled.wait(PATIENCE_S)
-        for actor in self._actors.values():
-            self._ray.kill(actor)
+        atexit.unregister(self._at_exit)
+        if self._ray.is_initialized():  # the program may have shut it down itself: all is over then
+            for number in list(self._running):
+                self.cancel(number, False)
+            cancelled = threading.Event()
+            self._on_rays_thread(cancelled.set)
+            cancelled.wait(PATIENCE_S)
+            for actor in self._actors.values():
+                self._ray.kill(actor)
         self._running.clear()
         self._by_ref.clear()
         self._actors.clear()

@@ -151,14 +151,15 @@ static sk_rc op_actor_create(struct sk_engine *e, const struct sk_actor_spec *sp
     struct sk_gactor *a = NULL;
     bool made = false;
     const struct sk_actor_opts *o = spec->opts;
-    if (o && (o->name || o->detached || o->is_async || o->n_groups > 1))
-        return SK_ERR(err, SK_ENOSYS, "this engine has no %s",
-                      o->name       ? "names of actors"
-                      : o->detached ? "detached actors"
-                                    : "concurrency within an actor");
     sk_rc rc = begin(x, err);
     uint64_t id = x->next_id;
     if (rc != SK_OK) goto out;
+    const char *cls = sk_map_get(&x->fns, s.fn.v);
+    if (o && (o->name || o->detached || o->is_async || o->n_groups > 1 || (o->n_groups && o->groups[0] > 1)))
+        SK_GO(SK_ERR(err, SK_ENOSYS, "%s: this engine has no %s", cls ? cls : "actor",
+                     o->name       ? "names of actors"
+                     : o->detached ? "detached actors"
+                                   : "concurrency within an actor (max_concurrency, concurrency_groups, async methods)"));
     uint32_t node = node_of(x, &s);
     SK_GO(sk_spec_check(&s, node, err));
     x->next_id += 3; /* `ready`, the actor, its constructor */

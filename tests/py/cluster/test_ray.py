@@ -71,6 +71,83 @@ def test_two_nodes(cluster):
     assert skate.cluster_resources()["CPU"] == 2.0
 
 
+def test_the_nodes_of_the_cluster(cluster):
+    alive = {n["NodeManagerAddress"]: n for n in ray.nodes() if n["Alive"]}
+    ours = skate.nodes()
+    assert len(ours) == 2 and len({n["NodeID"] for n in ours}) == 2 and {n["NodeManagerAddress"] for n in ours} == set(alive)
+    for key, total in (("CPU", 2.0), ("object_store_memory", 300.0 * MIB), ("memory", None)):
+        each = sorted(n["Resources"][key] for n in ours)
+        assert each == sorted(n["Resources"][key] for n in ray.nodes() if n["Alive"])
+        assert skate.cluster_resources()[key] == sum(each) and total in (None, sum(each))
+
+
+def test_concurrency_within_an_actor_is_refused(cluster):
+    @skate.remote
+    class Waits:
+        def f(self):
+            return 1
+
+    with pytest.raises(NotImplementedError, match="Waits: this engine has no concurrency within an actor .max_concurrency"):
+        Waits.options(max_concurrency=4).remote()
+    assert skate.get(Waits.options(max_concurrency=1).remote().f.remote()) == 1
+
+
+@pytest.mark.parametrize(
+    "begin, end",
+    [
+        ("skate.init(address=address)", ""),
+        ("ray.init(address=address, log_to_driver=False); skate.init(_engine='ray')", ""),
+        ("skate.init(address=address)", "ray.shutdown()"),
+        ("skate.init(address=address)", "skate.shutdown(); skate.init(address=address); skate.data.range(3).count()"),
+    ],
+)
+def test_a_program_without_shutdown_ends_in_order(cluster, begin, end):
+    program = f"""
+address = {cluster.address!r}
+import skate, skate.data, ray
+{begin}
+@skate.remote
+def f(x):
+    return x
+@skate.remote
+class A:
+    def g(self):
+        return 1
+a = A.remote()
+assert skate.get([f.remote(1), a.g.remote()]) == [1, 1] and skate.data.range(10).map(lambda r: r).count() == 10
+print("done", flush=True)
+{end}
+"""
+    r = subprocess.run([sys.executable, "-c", program], env=os.environ, cwd=HERE, capture_output=True, text=True, timeout=60)
+    assert (r.returncode, r.stdout) == (0, "done\n") and "Traceback" not in r.stderr and "Error" not in r.stderr, r.stderr
+
+
+@pytest.mark.parametrize("order", ["skate.data, ray.data", "ray.data, skate.data"])
+def test_tensors_beside_ray_data(cluster, order, tmp_path):
+    """Both in one program, as Datasets, in files that the other one reads, and handed over as tables."""
+    program = f"""
+import sys
+import numpy as np
+import {order}, ray, skate
+skate.init(num_cpus=1)
+ray.init(address={cluster.address!r}, log_to_driver=False)
+ray.data.DataContext.get_current().enable_progress_bars = False
+want = np.arange(16.0).reshape(4, 2, 2)
+for _ in range(2):
+    for one, other, name in ((skate.data, ray.data, "a"), (ray.data, skate.data, "b")):
+        ds = one.from_numpy(want)
+        assert (ds.map_batches(lambda b: b).take_batch(4)["data"] == want).all()
+        ds.write_parquet({str(tmp_path)!r} + "/" + name, mode="overwrite")
+        for both in (one, other):
+            assert (both.read_parquet({str(tmp_path)!r} + "/" + name).take_batch(4)["data"] == want).all()
+        t = next(iter(ds.iter_batches(batch_format="pyarrow", batch_size=None)))
+        assert (other.from_arrow(t).map_batches(lambda b: b).take_batch(4)["data"] == want).all()
+print("done")
+"""
+    r = subprocess.run([sys.executable, "-c", program], env=os.environ, cwd=HERE, capture_output=True, text=True, timeout=120)
+    assert (r.returncode, r.stdout) == (0, "done\n"), r.stderr
+
+
 def test_rows_and_their_order(cluster):
     data = skate.data
     numbers = data.range(4000, override_num_blocks=6)

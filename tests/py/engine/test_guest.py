@@ -243,3 +243,27 @@ def test_an_engine_that_is_not_there():
     with pytest.raises(ValueError, match="no_such_module"):
         skate.init(_engine="no_such_module:X")
     assert not skate.is_initialized()
+
+
+def test_concurrency_within_an_actor_is_refused(engine):
+    """Not ignored: calls that were to run side by side would wait for each other."""
+
+    @skate.remote
+    class Waits:
+        def f(self):
+            return 1
+
+    if engine == "local":
+        assert skate.get(Waits.options(max_concurrency=1).remote().f.remote()) == 1
+        assert skate.get(Waits.options(max_concurrency=4).remote().f.remote()) == 1
+    else:
+        with pytest.raises(NotImplementedError, match="Waits: this engine has no concurrency within an actor"):
+            Waits.options(max_concurrency=4).remote()
+
+
+def test_nodes_are_those_of_the_engine(engine):
+    rows, sums = skate.nodes(), skate.cluster_resources()
+    assert [n["Alive"] for n in rows] == [True] and sums["CPU"] == 2.0
+    for key in ("CPU", "memory", "object_store_memory"):
+        assert rows[0]["Resources"].get(key) == sums.get(key)
+    assert rows[0]["NodeManagerAddress"] == ("127.0.0.1" if engine == "local" else "the pool")

@@ -251,7 +251,7 @@ def _placement_groups(detail):
 
 
 def _nodes(detail):
-    return [
+    rows = [
         common.NodeState(
             node_id=n["NodeID"],
             node_ip=n["NodeManagerAddress"],
@@ -262,7 +262,8 @@ def _nodes(detail):
             labels=n["Labels"],
         )
         for n in api.nodes()
-    ], 1
+    ]
+    return rows, len(rows)
 
 
 def _jobs(detail):
