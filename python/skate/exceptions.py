@@ -120,20 +120,27 @@ def _remake(text, function_name, cause, dual):
     return e.as_instanceof_cause() if dual else e
 
 
-def misused(e, f):
+def misused(e, f, of=None):
     """e, a TypeError of a call of f whose arguments do not fit: a keyword that f does not know gets the nearest one that it knows (as from Python 3.13 on).
+
+    Args:
+        e: The error.
+        f: The function.
+        of: Its first argument, which names the class of a constructor.
 
     Returns:
         e.
     """
-    head, found, word = str(e).partition(" got an unexpected keyword argument ")
+    text = str(e)
+    if f.__name__ == "__init__":
+        text = text.replace(f"{f.__qualname__}()", f"{type(of).__name__}()", 1)
+    _, found, word = text.partition(" got an unexpected keyword argument ")
     if found and word.endswith("'") and "ou mean" not in word:
         from inspect import signature
 
         known = [n for n, p in signature(f).parameters.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and n != "self"]
-        e.args = (
-            f"{head.replace('.__init__', '')}{found}{word}{_lazy.near.meant(word.strip(chr(39)), known) if known else '; it takes none'}",
-        )
+        text += _lazy.near.meant(word.strip("'"), known) if known else "; it takes none"
+    e.args = (text,)
     return e
 
 

@@ -73,11 +73,11 @@ void py_front_strip(struct py_state *st) {
 }
 
 /* The error of a call that never began, as its arguments did not fit: there is no frame of it yet. It is mended in place. */
-static void misused(struct py_state *st, PyObject *fn) {
+static void misused(struct py_state *st, PyObject *fn, PyObject *of) {
     PyObject *type, *value, *tb;
     PyErr_Fetch(&type, &value, &tb);
     PyErr_NormalizeException(&type, &value, &tb);
-    PyObject *f = !tb && value ? py_class(st, "misused") : NULL, *same = f ? PyObject_CallFunctionObjArgs(f, value, fn, NULL) : NULL;
+    PyObject *f = !tb && value ? py_class(st, "misused") : NULL, *same = f ? PyObject_CallFunctionObjArgs(f, value, fn, of, NULL) : NULL;
     Py_XDECREF(f);
     Py_XDECREF(same);
     PyErr_Restore(type, value, tb); /* as above */
@@ -146,7 +146,7 @@ static PyObject *front_call(PyObject *self, PyObject *const *args, size_t n, PyO
     struct py_state *st = py_state_of(Py_TYPE(self));
     PyObject *v = PyObject_Vectorcall(((struct front *)self)->fn, args, n, names);
     if (!v) {
-        if (PyErr_ExceptionMatches(PyExc_TypeError)) misused(st, ((struct front *)self)->fn);
+        if (PyErr_ExceptionMatches(PyExc_TypeError)) misused(st, ((struct front *)self)->fn, PyVectorcall_NARGS(n) ? args[0] : Py_None);
         py_front_strip(st);
         return NULL;
     }

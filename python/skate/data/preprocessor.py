@@ -19,6 +19,7 @@ from skate import _job, _lazy
 from skate.data.on_error import UntrustedPickleError
 from skate.data.preprocessors.utils import StatComputationPlan
 from skate.data.preprocessors.version_support import UnknownPreprocessorError, class_of
+from skate.data.run import errors
 from skate.data.util.data_batch_conversion import BatchFormat
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class PreprocessorNotFittedException(RuntimeError):
     """transform() came before fit()."""
 
 
+@errors.methods
 class Preprocessor:
     """Learns from a Dataset, and changes rows by what it has learned (see the head of the module)."""
 

@@ -270,7 +270,7 @@ void sk_state_about(struct sk_local *l, uint64_t oid, uint64_t tid, char *buf, s
     const struct sk_obj *o = oid ? sk_obj_get(l, oid) : NULL;
     const struct sk_ltask *t = o ? o->maker : oid ? NULL : sk_map_get(&l->tasks, tid);
     char story[300];
-    if (!cap) return;
+    SK_ASSERT(cap > 0 && (oid || tid));
     buf[0] = 0;
     if (o && o->state != SK_O_PENDING) {
         snprintf(buf, cap, o->where == SK_V_DISK ? "is read from disk" : "is there by now");

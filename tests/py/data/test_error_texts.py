@@ -47,6 +47,19 @@ def test_wrong_keywords_name_the_public_method_and_the_nearest():
             assert said(call, TypeError) == text
 
 
+def test_wrong_keywords_of_preprocessors_name_the_class_that_was_called():
+    from skate.data.preprocessors import OneHotEncoder, StandardScaler
+
+    for call, text in (
+        (lambda: StandardScaler(colums=["id"]), "StandardScaler() got an unexpected keyword argument 'colums'; did you mean 'columns'?"),
+        (lambda: StandardScaler(), "StandardScaler() missing 1 required positional argument: 'columns'"),
+        (lambda: OneHotEncoder(["a"], max_category={}), "OneHotEncoder() got an unexpected keyword argument 'max_category'; did you mean 'max_categories'?"),
+        (lambda: StandardScaler(["id"]).fit(dss=1), "Preprocessor.fit() got an unexpected keyword argument 'dss'; did you mean 'ds'?"),
+    ):  # fmt: skip
+        with case(text):
+            assert said(call, TypeError) == text
+
+
 def test_an_error_inside_of_a_function_is_left_as_it_is():
     def takes_one(row):
         return {"x": int("1", bas=3)}

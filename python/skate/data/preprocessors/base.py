@@ -21,6 +21,7 @@ from skate.data.datatype import is_list
 from skate.data.group_keys import plain
 from skate.data.preprocessor import SerializablePreprocessorBase, as_table, is_frame, one_batch
 from skate.data.preprocessors.utils import StatComputationPlan
+from skate.data.run import errors
 from skate.data.tensor_types import is_fixed
 from skate.data.util.data_batch_conversion import BatchFormat
 from skate.data.values.unify import MissingColumn, columns_are
@@ -35,6 +36,7 @@ class Builtin(SerializablePreprocessorBase):
         for name in inspect.get_annotations(cls):
             if not name.startswith("_") and not name.endswith("_"):
                 setattr(cls, name, property(operator.attrgetter(f"_{name}")))
+        errors.methods(cls)
 
     @classmethod
     def _fields(cls) -> list[str]:
