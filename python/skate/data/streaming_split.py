@@ -25,7 +25,7 @@ from skate import _lazy, _skate
 from skate.data.context import DEFAULT_BATCH_SIZE
 from skate.data.iterator import DataIterator, Position
 from skate.data.read.source import InMemory
-from skate.data.run import errors, feed, position, remote
+from skate.data.run import conflict, errors, feed, position, remote
 from skate.data.run.blocks import fetch
 from skate.data.run.desks import SplitDesk
 from skate.data.run.engine import ensure_engine
@@ -176,7 +176,11 @@ class SplitIterator(DataIterator):
             while isinstance(block := skate.get(coming), tuple):
                 coming = self._desk.next.remote(self._i, epoch)
                 for b in block:
-                    yield fit(fetch(b))
+                    try:
+                        rb = fit(fetch(b))
+                    except TypeError as e:
+                        raise (e if self._base is None else conflict.of_files(e, self._base._node)) from None
+                    yield rb
             at_end = True
             error = skate.get(block[0])
             if error is not None:

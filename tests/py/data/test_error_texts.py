@@ -206,6 +206,12 @@ def test_files_of_two_types_are_named_with_the_way_out(tmp_path, how, write, way
         "iter_batches": lambda ds: list(ds.iter_batches()),
         "sort": lambda ds: ds.sort("x").take_all(),
         "map_batches": lambda ds: ds.map_batches(lambda batch: batch, batch_size=4).take_all(),
+        "groupby": lambda ds: ds.groupby("x").count().take_all(),
+        "repartition": lambda ds: ds.repartition(1).take_all(),
+        "random_shuffle": lambda ds: ds.random_shuffle().take_all(),
+        "union": lambda ds: ds.union(skate.data.range(1).rename_columns({"id": "k"})).take_all(),
+        "streaming_split": lambda ds: list(ds.streaming_split(1)[0].iter_rows()),
+        "join": lambda ds: ds.join(skate.data.range(3), "inner", on=("x",) if how == "parquet" else ("k",), right_on=("id",)).take_all(),
         "write": lambda ds: ds.write_parquet(str(tmp_path / "out")),
     }.items():
         with case(name):
@@ -226,6 +232,19 @@ def test_the_way_out_of_two_types_is_one(tmp_path):
     asked = pyarrow.json.ParseOptions(explicit_schema=pa.schema([("x", pa.string())]))
     found = skate.data.read_json([str(tmp_path / f"{n}.json") for n in "ab"], parse_options=asked).take_all()
     assert [r["x"] for r in found] == ["1", "2", "one"]
+
+
+def test_types_of_two_reads_and_of_rows_far_down(tmp_path):
+    csv(tmp_path / "a.csv", [1, 2])
+    csv(tmp_path / "b.csv", ["one"])
+    both = [skate.data.read_csv(str(tmp_path / f"{n}.csv")) for n in "ab"]
+    text = said(lambda: both[0].union(both[1]).take_all(), TypeError)
+    assert f"column 'x' has type int64 in {tmp_path}/a.csv and string in {tmp_path}/b.csv" in text and "column_types" in text
+    text = said(lambda: both[0].union(both[1]).max("x"), TypeError)
+    assert text.startswith("Aggregate(max of x): column 'x' has values of types that do not go together: ")
+    csv(tmp_path / "c.csv", [*[10**9] * 400_000, "one"])  # behind the rows by which the type is told
+    text = said(lambda: skate.data.read_csv(str(tmp_path / "c.csv")).sum("x"))
+    assert "c.csv line 400002: column 'x': CSV conversion error to int64: invalid value 'one' (column_types of convert_options" in text
 
 
 def test_what_functions_make_is_no_matter_of_files(tmp_path):

@@ -84,7 +84,7 @@ def batches(params: dict[str, Any], task: Any, path: str, skip: int, ro: Any, ar
                 out = types.parse(some)
             except pa.ArrowInvalid as why:
                 if len(some) == 1:
-                    bad(some[0], _why(why))
+                    bad(some[0], _why(why, names))
                 else:
                     todo += [some[len(some) // 2 :], some[: len(some) // 2]]
                 continue
@@ -106,8 +106,14 @@ def _left_out(po: Any, columns: int, r: Record) -> bool:
     return po.invalid_row_handler(row) == "skip"
 
 
-def _why(e: Exception) -> str:
-    return re.sub(r"^In CSV column #\d+: (Row #\d+: )?", "", str(e).splitlines()[0])
+def _why(e: Exception, names: list[str]) -> str:
+    """What Arrow says of a record, with the name of the column, and what to do about its type."""
+    said = str(e).splitlines()[0]
+    at = re.match(r"In CSV column #(\d+): (?:Row #\d+: )?", said)
+    if at is None or int(at[1]) >= len(names):
+        return said
+    way = " (column_types of convert_options says its type, for all rows)" if "conversion error" in said else ""
+    return f"column {names[int(at[1])]!r}: {said[at.end() :]}{way}"
 
 
 def _text(data: bytes) -> io.TextIOWrapper:

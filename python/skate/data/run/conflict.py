@@ -42,32 +42,31 @@ def by_files(node: Node) -> Iterator[None]:
 
 
 def _found(node: Node, column: str, a: str, b: str) -> str | None:
-    until = monotonic() + LOOK_S
+    until, has = monotonic() + LOOK_S, dict[str, tuple[str, Any, str]]()  # type: the first file that has it, its reader, the label of that
     for n in below(node):
         reader = importlib.import_module(f"skate.data.read.{n.params['format']}") if n.op == "read" else None
         if not hasattr(reader, "read_file") or n.options.get("units") is None:
             continue
-        has: dict[str, str] = {}  # type: the first file that has it
         for path in (path for unit, _, _ in n.options["units"] for path in pickle.loads(unit)):
             if monotonic() > until or {a, b} <= has.keys():
                 break
             try:
-                rb = next(
-                    reader.run(n.params, SimpleNamespace(unit=pickle.dumps([path]), letters=_Letters(), source="", source_row=0)), None
-                )
+                task = SimpleNamespace(unit=pickle.dumps([path]), letters=_Letters(), source="", source_row=0)
+                rb = next(reader.run(n.params, task), None)
             except Exception:  # it may be the next one that cannot be read: that is another error
                 continue
             if rb is not None and column in rb.schema.names:
-                has.setdefault(str(rb.schema.field(column).type), path)
-        if {a, b} <= has.keys():
-            way = getattr(reader, "as_text", None)
-            advice = (
-                way(column)
-                if way
-                else "read these files apart, bring the column to one type (Dataset.with_column, col(name).cast(type)), and union them"
-            )
-            return f"{n.label}: column {column!r} has type {a} in {has[a]} and {b} in {has[b]}, and no type holds the values of both exactly: {advice}"
-    return None
+                has.setdefault(str(rb.schema.field(column).type), (path, reader, n.label))
+    if not {a, b} <= has.keys():
+        return None
+    (first, _, label), (second, reader, _) = has[a], has[b]
+    way = getattr(reader, "as_text", None)
+    advice = (
+        way(column)
+        if way
+        else "read these files apart, bring the column to one type (Dataset.with_column, col(name).cast(type)), and union them"
+    )
+    return f"{label}: column {column!r} has type {a} in {first} and {b} in {second}, and no type holds the values of both exactly: {advice}"
 
 
 class _Letters:

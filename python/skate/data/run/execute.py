@@ -20,7 +20,7 @@ from skate.data.plan.lower import lower, strategy, warn_few_inputs
 from skate.data.plan.node import Block, Node, below
 from skate.data.run import small_sides, unions
 from skate.data.run.blocks import cast, fetch, join
-from skate.data.run.conflict import of_files
+from skate.data.run.conflict import by_files, of_files
 from skate.data.run.dead_letters import Errors
 from skate.data.run.engine import ensure_engine
 from skate.data.run.errors import in_front, of_user_code
@@ -95,13 +95,14 @@ def run(
     share = error_limit(ds.context.max_errors)[1]
     held: list[Any] | None = [] if _skate.engine() == "local" else None  # what the functions carry, as long as the run lives
     found: list[str] = []
-    plan, root, rules = lower(
-        unions.conformed(node, lambda n: _seen(n, ds.context), found),
-        ds.context,
-        held,
-        lambda n: _rearranged(n, ds.context, before),
-        sized=lambda root, rules: small_sides.decided(root, ds.context, lambda n: input_blocks(n, ds.context, before), rules),
-    )
+    with by_files(node):
+        plan, root, rules = lower(
+            unions.conformed(node, lambda n: _seen(n, ds.context), found),
+            ds.context,
+            held,
+            lambda n: _rearranged(n, ds.context, before),
+            sized=lambda root, rules: small_sides.decided(root, ds.context, lambda n: input_blocks(n, ds.context, before), rules),
+        )
     rules = [*found, *rules]
     how = conf(ds.context)
     if skip is not None:
@@ -201,7 +202,8 @@ def _rearranged(node: Node, context: Any, before: list[Any]) -> list[Block]:
     given = input_blocks(node.inputs[0], context, before)
     parts, empty = node.operator.arranged(node.params, given), given[0] if given else None
     given.clear()
-    return join(parts, empty)
+    with by_files(node):
+        return join(parts, empty)
 
 
 def batches(ds: Any, node: Node | None = None, blocks: Any = None) -> Generator[Any, None, None]:
@@ -273,7 +275,10 @@ def combine(ds: Any, aggs: list[tuple[str, str | None, bool, int]], what: str) -
         for data in rb.column(0).to_pylist():
             for i, s in enumerate(pickle.loads(data)):
                 if s is not None:
-                    states[i] = _lazy.combine.merge(aggs[i][0], states[i], s)
+                    try:
+                        states[i] = _lazy.combine.merge(aggs[i][0], states[i], s)
+                    except TypeError as e:
+                        raise TypeError(f"{node.label}: column {aggs[i][1]!r} has values of types that do not go together: {e}") from None
     return [_lazy.combine.final(a, s) for a, s in zip(aggs, states, strict=True)]
 
 
