@@ -42,10 +42,15 @@ def by_files(node: Node) -> Iterator[None]:
 
 
 def _found(node: Node, column: str, a: str, b: str) -> str | None:
-    until, has = monotonic() + LOOK_S, dict[str, tuple[str, Any, str]]()  # type: the first file that has it, its reader, the label of that
+    until, has = (
+        monotonic() + LOOK_S,
+        dict[str, tuple[str, Any, str]](),
+    )  # of each type: the first file that has it, its reader, the label of that
     for n in below(node):
-        reader = importlib.import_module(f"skate.data.read.{n.params['format']}") if n.op == "read" else None
-        if not hasattr(reader, "read_file") or n.options.get("units") is None:
+        if n.op != "read" or n.options.get("units") is None:
+            continue
+        reader = importlib.import_module(f"skate.data.read.{n.params['format']}")
+        if not hasattr(reader, "read_file"):
             continue
         for path in (path for unit, _, _ in n.options["units"] for path in pickle.loads(unit)):
             if monotonic() > until or {a, b} <= has.keys():
