@@ -121,7 +121,7 @@ def _remake(text, function_name, cause, dual):
 
 
 def misused(e, f, of=None):
-    """e, a TypeError of a call of f whose arguments do not fit: a keyword that f does not know gets the nearest one that it knows (as from Python 3.13 on).
+    """e, a TypeError of a call of f whose arguments do not fit: a keyword that f does not know gets the nearest one that it knows, or those that there are.
 
     Args:
         e: The error.
@@ -134,8 +134,9 @@ def misused(e, f, of=None):
     text = str(e)
     if f.__name__ == "__init__":
         text = text.replace(f"{f.__qualname__}()", f"{type(of).__name__}()", 1)
+    text = text.partition(". Did you mean")[0]  # Python's own word for it, from 3.13 on
     _, found, word = text.partition(" got an unexpected keyword argument ")
-    if found and word.endswith("'") and "ou mean" not in word:
+    if found:
         from inspect import signature
 
         known = [n for n, p in signature(f).parameters.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and n != "self"]
