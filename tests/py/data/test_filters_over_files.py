@@ -152,6 +152,17 @@ def test_a_test_that_fails_is_the_filters(tmp_path):
         ds.filter(expr=col("x") + 1 > 1).take_all()
 
 
+def test_a_function_over_blocks_comes_before_the_filter(tmp_path):
+    pq.write_table(pa.table({"i": [1, 2, 3]}), tmp_path / "0.parquet", row_group_size=1)
+    ds = sd.read_parquet(str(tmp_path), _block_udf=lambda t: t.set_column(0, "i", pc.multiply(t["i"], 10)))
+    assert kept(ds.filter(expr="i > 15")) == [20, 30]
+
+
+def test_a_filter_without_rows_keeps_the_columns(fives):
+    some = sd.read_parquet(fives[0]).filter(expr="i > 99").materialize()
+    assert some.count() == 0 and some.schema().names == ["x", "i"]
+
+
 def test_files_of_other_types(tmp_path):
     """Statistics are those of the files, values those of the schema that all are read as."""
     pq.write_table(pa.table({"x": [0.1, 5.0], "i": [1, 2]}), tmp_path / "0.parquet", row_group_size=1)
