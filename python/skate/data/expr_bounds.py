@@ -6,6 +6,7 @@ A set that is too large is right and costs time only; so whatever is not known h
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -167,17 +168,37 @@ def _compared(op: str, b: Bounds | None, v: Any) -> int:
 
 def _among(b: Bounds | None, e: Expr) -> int:
     """Whether a column within bounds has one of the values of a list; never null."""
-    if b is None or not isinstance(e, LiteralExpr):
+    places = None if b is None or not isinstance(e, LiteralExpr) else _places(e, b.type)
+    if b is None or places is None:
         return TRUE | FALSE
-    values = listed(e.value)
-    places = [position(v, b.type) for v in values if not (v is None or isinstance(v, pa.Scalar) and not v.is_valid)]
-    if None in places:
-        return TRUE | FALSE
-    null, nan = len(places) < len(values), any(at != at for at in places)
-    out = _either(b.nulls and null or b.nan and nan, b.nulls and not null or b.nan and not nan, False)
-    if b.values:
-        low, high = b.low, b.high
-        open_ = low is None or high is None
-        inside = any(at == at and (open_ or low <= at <= high) for at in places)
-        out |= _either(inside, open_ or not (low == high and inside), False)
+    out = _either(b.nulls and places.null or b.nan and places.nan, b.nulls and not places.null or b.nan and not places.nan, False)
+    if b.values and b.low is not None and b.high is not None:
+        i = bisect_left(places.sorted, b.low)
+        inside = i < len(places.sorted) and places.sorted[i] <= b.high
+        out |= _either(inside, not (inside and b.low == b.high), False)
+    elif b.values:
+        out |= _either(places.sorted, True, False)
     return out
+
+
+class _Places(NamedTuple):
+    """The values of a list, as position() has them: those that are numbers or bytes, sorted; whether null, and NaN, is among them."""
+
+    sorted: list[Any]
+    null: bool
+    nan: bool
+
+
+def _places(e: LiteralExpr, t: pa.DataType) -> _Places | None:
+    """Of a list for a column of type t, worked out once; None: one of its values has no place."""
+    sets: dict[Any, Any] | None = getattr(e, "sets", None)
+    if sets is None:
+        sets = e.sets = {}
+    if ("places", t) not in sets:
+        values = listed(e.value)
+        found = [position(v, t) for v in values if not (v is None or isinstance(v, pa.Scalar) and not v.is_valid)]
+        known = [at for at in found if at is not None and at == at]
+        whole = None not in found
+        sets["places", t] = _Places(sorted(known), len(found) < len(values), len(known) < len(found)) if whole else None
+    made: _Places | None = sets["places", t]
+    return made

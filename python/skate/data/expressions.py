@@ -345,7 +345,7 @@ class ColumnExpr(Expr):
 
 
 class LiteralExpr(Expr):
-    """One value for every row. sets: of a list after "in", by the type of the column: what expr_eval.py made of it in this process; no part of the tree, so neither pickled nor compared."""
+    """One value for every row. sets: of a list after "in", by the type of the column: what expr_eval.py and expr_bounds.py made of it in this process; no part of the tree, so neither pickled nor compared."""
 
     __slots__ = ("sets",)
 

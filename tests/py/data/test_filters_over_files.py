@@ -142,6 +142,17 @@ def test_row_groups_that_statistics_rule_out_are_not_read(tmp_path, monkeypatch,
     assert kept(ds) == kept(sd.from_arrow(pa.table(columns)).filter(expr=e))
 
 
+def test_a_long_list_and_many_row_groups(tmp_path, monkeypatch):
+    """Each value of a list is placed once, not once a row group."""
+    from skate.data import expr_bounds
+
+    pq.write_table(pa.table({"i": range(500)}), tmp_path / "0.parquet", row_group_size=1)
+    ds = sd.read_parquet(str(tmp_path)).filter(expr=col("i").is_in([*range(1000, 3000), 7, 7.5, 8]))
+    placed, position = [], expr_bounds.position
+    monkeypatch.setattr(expr_bounds, "position", lambda v, t: placed.append(v) or position(v, t))
+    assert sum((rb.column(0).to_pylist() for rb in in_this_process(ds)), []) == [7, 8] and len(placed) == 2003
+
+
 def test_a_test_that_fails_is_the_filters(tmp_path):
     """What a pushed expression cannot work out is said by the filter, of the rows that are bad, and costs no others."""
     pq.write_table(pa.table({"x": [1, 2**63 - 1, 3]}), tmp_path / "0.parquet")
