@@ -3,16 +3,19 @@
 import glob
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 
 import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import rounds
 import skate.data as sd
 from pyarrow import fs as pafs
 from skate import _skate
@@ -280,6 +283,17 @@ def test_a_sink_of_files_that_overwrites_leaves_what_others_stage(tmp_path):
     assert sorted(n.rpartition(".")[2] for n in os.listdir(out)) == ["csv", "csv", "txt"]
 
 
+def test_a_commit_that_another_write_does_not_end_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(stage, "COMMIT_S", 0.05)
+    with stage.alone(str(tmp_path)):
+        for mode in ("append", "overwrite"):
+            with pytest.raises(TimeoutError, match="another process has been committing a write into"):
+                sd.range(2).write_parquet(str(tmp_path), mode=mode)
+    assert os.listdir(tmp_path) == []
+    with stage.alone(str(tmp_path), sd.SaveMode.APPEND):  # appends do not wait for each other
+        sd.range(2).write_parquet(str(tmp_path))
+
+
 # ---- moves that do not replace
 
 
@@ -378,15 +392,33 @@ def test_a_lock_that_is_held_is_life_whatever_the_lease_says(tmp_path, elsewhere
 
 
 def test_folders_without_a_lease_go_when_they_are_old(tmp_path):
-    """Of a writer killed before it had one, and of versions of skate that had none."""
-    for name in (".skate-999999-abcd", f".skate-{'b' * 32}.new"):
-        (tmp_path / name).mkdir()
-    (tmp_path / f".skate-{'b' * 32}.new" / stage.LEASE).touch()
+    """Of versions of skate that had none."""
+    (tmp_path / ".skate-999999-abcd").mkdir()
     sd.range(1).write_parquet(str(tmp_path))
-    assert len(hidden(tmp_path)) == 2
-    for name in hidden(tmp_path):
-        aged(tmp_path / name, stage.LIMIT_S + 60)
-    aged(tmp_path / f".skate-{'b' * 32}.new" / stage.LEASE, stage.LIMIT_S + 60)
+    assert len(hidden(tmp_path)) == 1
+    aged(tmp_path / ".skate-999999-abcd", stage.LIMIT_S + 60)
+    sd.range(1).write_parquet(str(tmp_path))
+    assert hidden(tmp_path) == []
+
+
+def test_what_a_writer_leaves_that_is_killed_while_it_makes_its_folder(tmp_path, monkeypatch):
+    new = tmp_path / f".skate-{'b' * 32}.new"
+
+    def left():
+        new.mkdir()
+        (new / stage.LEASE).touch()
+
+    left()
+    with stage.alone(str(tmp_path), sd.SaveMode.APPEND):  # somebody may be making it
+        sd.range(1).write_parquet(str(tmp_path))
+        assert hidden(tmp_path) == [new.name]
+    sd.range(1).write_parquet(str(tmp_path))
+    assert hidden(tmp_path) == []
+    monkeypatch.setattr(stage, "seen_by_all", lambda path: False)
+    left()
+    sd.range(1).write_parquet(str(tmp_path))
+    assert hidden(tmp_path) == [new.name]
+    aged(new, stage.LIMIT_S + 60)
     sd.range(1).write_parquet(str(tmp_path))
     assert hidden(tmp_path) == []
 
@@ -448,3 +480,103 @@ def test_told_names_survive_odd_characters(tmp_path):
     stage.tell(str(tmp_path), "c" * 32, [name])
     assert stage.told(b.path) == {name} and json.loads(open(glob.glob(f"{b.path}/.told-*")[0]).read()) == [name]
     b.end()
+
+
+# ---- all of it by chance
+
+
+CHANCE = """
+import os, sys, random
+import skate, skate.data as sd
+
+base, me, seed, steps = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+rnd = random.Random(seed)
+log = os.open(base + "/log", os.O_WRONLY | os.O_APPEND)
+skate.init(num_cpus=1, object_store_memory=32 << 20)
+for step in range(steps):
+    fmt, mode, w = rnd.choice(["parquet", "csv", "json"]), rnd.choice(["append", "append", "overwrite", "error"]), 1000 * me + step
+    out = f"{base}/{fmt}-{step}-error" if mode == "error" else f"{base}/{fmt}"
+    ds = sd.range(60, override_num_blocks=3).map_batches(lambda b: {"w": b["id"] * 0 + w, "i": b["id"]})
+    os.write(log, f"begin {w} {mode} {out}\\n".encode())
+    try:
+        getattr(ds, f"write_{fmt}")(out, mode=mode)
+        said = "done"
+    except ValueError as e:
+        said = "refused" if mode == "error" and "mode is 'error'" in str(e) else f"wrong {e!r}"
+    except Exception as e:
+        said = f"wrong {e!r}"
+    os.write(log, f"{said} {w}\\n".replace("\\n", " ").strip().encode() + b"\\n")
+"""
+
+
+def chance(base, seed, steps=8):
+    """Four programs that write into the same folders, some of which are killed; then all that can be said of the folders. How many were killed."""
+    rnd = random.Random(seed)
+    base.mkdir()
+    (base / "log").touch()
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    ps = []
+    for me in range(4):
+        command = [sys.executable, "-c", CHANCE, str(base), str(me), str(rnd.randrange(1 << 30)), str(steps)]
+        ps.append(subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE))
+    killed = set()
+    for me in rnd.sample(range(4), rnd.randint(1, 3)):  # at one of its steps, or within it
+        want, until = f"begin {1000 * me + rnd.randrange(steps)} ", time.monotonic() + 120
+        while want not in (base / "log").read_text() and ps[me].poll() is None:
+            assert time.monotonic() < until
+            time.sleep(0.002)
+        try:
+            ps[me].wait(rnd.uniform(0, 0.03))
+        except subprocess.TimeoutExpired:
+            ps[me].kill()
+            killed.add(me)
+    for me, p in enumerate(ps):
+        _, said = p.communicate(timeout=200)
+        assert p.returncode == (-9 if me in killed else 0), f"seed {seed}: {said.decode()}"
+    writes, at = {}, 0  # number: [mode, folder, when it began, when it ended or None, how]
+    for at, line in enumerate((base / "log").read_text().splitlines()):
+        what, w, *more = line.split(" ")
+        assert what != "wrong", f"seed {seed}: {line}"
+        if what == "begin":
+            writes[int(w)] = [more[0], more[1], at, None, "killed"]
+        else:
+            writes[int(w)][3:] = [at, what]
+    for folder in sorted({v[1] for v in writes.values()}):
+        check(folder, {w: v for w, v in writes.items() if v[1] == folder}, seed)
+    return len(killed)
+
+
+def check(folder, writes, seed):
+    fmt = os.path.basename(folder).partition("-")[0]
+    if os.path.isdir(folder):
+        extra = sd.from_items([{"w": -1, "i": 0}])
+        getattr(extra, f"write_{fmt}")(folder)
+        assert hidden(folder) == [], f"seed {seed}: what dead writers have staged is left in {folder}"
+    rows = Counter((r["w"], r["i"]) for r in getattr(sd, f"read_{fmt}")(folder).take_all()) if os.path.isdir(folder) else Counter()
+    assert max(rows.values(), default=1) == 1, f"seed {seed}: rows twice"
+    there = Counter(w for w, _ in rows)
+    over = {w: v for w, v in writes.items() if v[0] == "overwrite"}
+    for w, (mode, _, began, ended, how) in writes.items():
+        said = f"seed {seed}: write {w} ({mode}, {how}) has {there[w]} of 60 rows in {folder}"
+        if how == "done":
+            assert there[w] in (0, 60), said
+            later = [v for o, v in over.items() if o != w and (v[3] is None or v[3] > began)]  # that may have removed it
+            assert there[w] == 60 or later, said
+            assert not there[w] or not any(v[4] == "done" and v[2] > ended for v in over.values()), said
+        elif how == "refused":
+            assert not there[w], said
+    winners = [w for w, v in over.items() if v[4] == "done" and there[w]]
+    assert len(winners) <= 1, f"seed {seed}: {winners} have all overwritten {folder}"
+    if any(v[4] == "done" for v in over.values()):
+        assert winners or any(v[4] == "killed" and there[w] == 60 for w, v in over.items()), f"seed {seed}: nobody has overwritten {folder}"
+    assert sum(v[0] == "error" and v[4] == "done" for v in writes.values()) <= 1, (
+        f"seed {seed}: {folder} was not there for more than one write"
+    )
+
+
+@rounds.campaign()
+def test_writers_by_chance(tmp_path):
+    """Four programs, three formats, three modes, and kills: what a write has said that it wrote is there once, and nothing is left of the dead."""
+    seed = rounds.seed()
+    killed = sum(chance(tmp_path / str(i), seed + i) for i in range(rounds.rounds(1)))
+    print(f"{killed} programs killed")

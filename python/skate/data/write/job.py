@@ -12,7 +12,6 @@ import importlib
 import os
 import signal
 import threading
-from contextlib import nullcontext
 from typing import Any
 
 from skate import _lazy
@@ -283,7 +282,7 @@ class _Local:
     def commit(self, names: list[str], how: SaveMode) -> bool:
         """Moves the files to their places; False: mode "ignore" has found files of another write."""
         moves = [(os.path.join(self.folder, n), n) for n in names]
-        with stage.alone(self.path) if how is not SaveMode.APPEND else nullcontext():
+        with stage.alone(self.path, how):
             if how is SaveMode.OVERWRITE:
                 stage.overwrite(self.path, self.id, self.folder, self.before, names, lambda goes: stage.place(self.path, moves, goes))
                 stage.forget_job(self.path)

@@ -31,7 +31,6 @@ import shutil
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from typing import Any
 
 from skate import _lazy, _skate
@@ -268,7 +267,7 @@ class Job:
         self.log.sync()
         self.committed = True
         names = [f[1] for f in files]
-        with stage.alone(self.target) if self.how is not SaveMode.APPEND else nullcontext():
+        with stage.alone(self.target, self.how):
             if self.how is SaveMode.OVERWRITE:
                 with open(os.path.join(self.folder, stage.BEFORE)) as f:
                     before = json.load(f)

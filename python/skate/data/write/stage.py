@@ -12,7 +12,7 @@ Names of files are unique, since each has the id of its write in it (write_id). 
 do about others: "append" takes no notice of them. "error" and "ignore" look again when they commit ("ignore" not in a write that
 can be resumed). "overwrite" removes what was there when it began, and what other writes of that mode have
 put there since (they tell it): of two, the one that commits last has the folder; files that were appended meanwhile stay. Its own files are in their places before anything goes.
-Commits of these three modes exclude each other by a lock on the folder; on a file system without locks on folders (NFS) nothing keeps two of them apart that commit in the same instant.
+Commits of these three modes exclude each other and appends by a lock on the folder; on a file system without locks on folders (NFS) nothing keeps two of them apart that commit in the same instant.
 """
 
 from __future__ import annotations
@@ -56,16 +56,18 @@ class Stage:
 
     def make(self) -> None:
         """Makes the folder, and takes away those of writers that are gone."""
+        os.makedirs(self.target, exist_ok=True)
         new = f"{self.path}.new"
-        os.makedirs(new)
-        self.fd = os.open(os.path.join(new, LEASE), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        self.over = threading.Event()
-        try:
-            _lock(self.fd)
-            os.rename(new, self.path)
-        except BaseException:
-            os.close(self.fd)
-            raise
+        with alone(self.target, SaveMode.APPEND):  # so a folder of such a name that nobody is making is of a writer that is gone
+            os.mkdir(new)
+            self.fd = os.open(os.path.join(new, LEASE), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+            self.over = threading.Event()
+            try:
+                _lock(self.fd)
+                os.rename(new, self.path)
+            except BaseException:
+                os.close(self.fd)
+                raise
         threading.Thread(target=self._beat, name="skate-write-lease", daemon=True).start()
         self._tidy()
 
@@ -101,10 +103,10 @@ class Stage:
             os.close(self.fd)
 
 
-def _lock(fd: int) -> bool | None:
+def _lock(fd: int, kind: int = fcntl.LOCK_EX) -> bool | None:
     """Whether this process has the lock on a file now; None: there are no locks on its file system."""
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError:
@@ -114,18 +116,25 @@ def _lock(fd: int) -> bool | None:
 
 def _remove_if_dead(path: str, now: float) -> None:
     """Removes a staging folder whose writer is gone; what cannot be told, or removed, stays. now: the time by the clock of the file system."""
-    try:
-        fd = os.open(os.path.join(path, LEASE), os.O_RDWR | os.O_CLOEXEC)
-    except OSError:  # its writer has not got so far, or had no leases
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC) if os.path.isdir(path) else -1
-        whole = False
-    else:
-        whole = not path.endswith(".new")
-    if fd < 0:
+    if not os.path.isdir(path):
         return
+    born = not path.endswith(".new")
     try:
-        free = _lock(fd) if whole else None
-        if free is False or not (free and seen_by_all(path)) and now - os.fstat(fd).st_mtime < LIMIT_S:
+        fd = (
+            os.open(os.path.join(path, LEASE), os.O_RDWR | os.O_CLOEXEC)
+            if born
+            else os.open(os.path.dirname(path), os.O_RDONLY | os.O_CLOEXEC)
+        )
+        leased = True
+    except OSError:  # it is of a version that had no leases, or half removed
+        try:
+            fd, leased = os.open(path, os.O_RDONLY | os.O_CLOEXEC), False
+        except OSError:
+            return
+    try:
+        free = _lock(fd) if leased else None
+        changed = os.fstat(fd).st_mtime if born else os.stat(path).st_mtime
+        if free is False or not (free and seen_by_all(path)) and now - changed < LIMIT_S:
             return
         if not path.endswith("x"):
             os.rename(path, path + "x")  # tasks of a killed run may still be at it
@@ -182,12 +191,13 @@ def files(target: str) -> Before:
 
 
 @contextmanager
-def alone(target: str) -> Iterator[None]:
-    """While it is entered no other write of a mode that looks at the others commits into the folder."""
+def alone(target: str, how: SaveMode = SaveMode.OVERWRITE) -> Iterator[None]:
+    """While it is entered no other write commits into the folder; of mode "append": none of another mode, for which all of an append is there, or nothing."""
+    kind = fcntl.LOCK_SH if how is SaveMode.APPEND else fcntl.LOCK_EX
     fd = os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         pause, until = threading.Event(), time.monotonic() + COMMIT_S  # nobody sets it: flock knows no deadline
-        while _lock(fd) is False:
+        while _lock(fd, kind) is False:
             if time.monotonic() > until:
                 raise TimeoutError(
                     f"write: for {COMMIT_S:.0f} s another process has been committing a write into {target} (it holds a lock on that folder); end it and run again"
