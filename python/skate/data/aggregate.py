@@ -447,13 +447,14 @@ class ValueCounter(AggregateFnV2):
 
     def aggregate_block(self, block: Any) -> dict[str, list[Any]]:
         counts = self._col(block).value_counts()
-        return {"values": counts.field(0).to_pylist(), "counts": counts.field(1).to_pylist()}
+        return self.combine({"values": [], "counts": []}, {"values": counts.field(0).to_pylist(), "counts": counts.field(1).to_pylist()})
 
     def combine(self, current_accumulator: dict[str, list[Any]], new: dict[str, list[Any]]) -> dict[str, list[Any]]:
-        both = dict(zip(current_accumulator["values"], current_accumulator["counts"], strict=True))
-        for v, n in zip(new["values"], new["counts"], strict=True):
-            both[v] = both.get(v, 0) + n
-        return {"values": list(both), "counts": list(both.values())}
+        both: dict[Any, list[Any]] = {}
+        for part in (current_accumulator, new):
+            for v, n in zip(part["values"], part["counts"], strict=True):
+                both.setdefault(_lazy.combine._hashable(v), [v, 0])[1] += n  # all NaN are one value, whatever their bits
+        return {"values": [v for v, _ in both.values()], "counts": [n for _, n in both.values()]}
 
 
 class _Percentage(AggregateFnV2):

@@ -34,14 +34,16 @@ Columns = list[Any]  # of pyarrow.Array
 
 
 def _comparable(col: Any) -> Any:
-    """A column of a key in a type that dictionary_encode() knows, and with 0.0 for -0.0."""
+    """A column of a key in a type that dictionary_encode() knows, with 0.0 for -0.0, and one NaN for all of them: their bits may differ."""
     if isinstance(col.type, pa.BaseExtensionType):
         return _comparable(plain(col.storage))
     if _T.is_decimal(col.type) and col.type.bit_width < 128:
         return col.cast(pa.decimal128(col.type.precision, col.type.scale))
+    if not _T.is_floating(col.type):
+        return col
     if _T.is_float16(col.type):
         col = col.cast(pa.float32())
-    return pc.add(col, pa.scalar(0.0, col.type)) if _T.is_floating(col.type) else col
+    return pc.if_else(pc.is_nan(col), pa.scalar(float("nan"), col.type), pc.add(col, pa.scalar(0.0, col.type)))
 
 
 def _codes(col: Any) -> tuple[np.ndarray, int]:

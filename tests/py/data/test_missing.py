@@ -12,7 +12,7 @@ import skate.data as sd
 from hypothesis import given
 from hypothesis import strategies as st
 from rounds import examples
-from skate.data.aggregate import AggregateFnV2
+from skate.data.aggregate import AggregateFnV2, ValueCounter
 from skate.data.preprocessor import Preprocessor
 from skate.data.values import batch, missing, numpy_batch
 
@@ -365,6 +365,16 @@ def test_aggregates_and_statistics_leave_nulls_out():
             return a + b
 
     assert ds.aggregate(Seen())["seen"] == 1
+
+
+def test_nan_is_one_value_whatever_its_bits():
+    """0/0 is another NaN than np.nan, and the mark of a null that became a value a third one."""
+    v = np.array([NAN, -NAN, 1, missing.MARKS[np.dtype(float)], NAN, -0.0, 0.0])
+    ds = sd.from_arrow(pa.table({"v": pa.concat_arrays([pa.array(v), pa.array([N], pa.float64())]), "k": [1] * 8}))
+    assert repr([r["v"] for r in ds.distinct("v").take_all()]) == "[-0.0, 1.0, nan, None]"
+    assert [r["count()"] for r in ds.groupby("v").count().take_all()] == [2, 1, 4, 1]
+    for counts in (ds.aggregate(ValueCounter("v")), ds.groupby("k").aggregate(ValueCounter("v")).take_all()[0]):
+        assert counts["value_counter(v)"]["counts"] == [4, 1, 2, 1]
 
 
 def test_preprocessors_and_their_batches():
