@@ -11,7 +11,7 @@ import sys
 import types
 from _thread import RLock  # threading is slow to import
 
-from skate import _hooks, _in_actor, _job, _lazy, _prints, _skate, config, engine, ids, options, surroundings
+from skate import _forked, _hooks, _in_actor, _job, _lazy, _prints, _skate, config, engine, ids, options, surroundings
 from skate._user_errors import install_hint
 from skate.actor import ActorClass, ActorHandle, get_actor, method  # noqa: F401
 from skate.exceptions import ActorHandleNotFoundError
@@ -127,8 +127,7 @@ def _resources_of_environment():
         raise ValueError(f"RAY_OVERRIDE_RESOURCES={text!r}: a JSON object of numbers is wanted ({e})") from None
 
 
-_opening = RLock()  # an engine is opened by one thread at a time; the same thread may come again, by a finalizer
-os.register_at_fork(after_in_child=_opening._at_fork_reinit)  # type: ignore[attr-defined]
+_opening = _forked.lock(RLock)  # an engine is opened by one thread at a time; the same thread may come again, by a finalizer
 
 
 def _one_at_a_time(open_engine: Callable[P, R]) -> Callable[P, R]:

@@ -7,7 +7,7 @@ import os
 import threading
 import weakref
 
-from skate import _skate
+from skate import _forked, _skate
 from skate.exceptions import GetTimeoutError
 from skate.ids import JOB, TaskID
 
@@ -66,7 +66,7 @@ def _in_loop(loop, what):
     return future
 
 
-_lock = threading.Lock()
+_lock = _forked.lock()
 _futures = None  # the Watcher of all concurrent.futures
 
 
@@ -93,9 +93,8 @@ def future_of(ref):
 
 
 def _after_fork():
-    global _futures, _lock
+    global _futures
     _futures = None  # its thread is the parent's
-    _lock = threading.Lock()  # another thread of which may have held it
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -6,7 +6,7 @@ import logging
 import threading
 import uuid
 
-from skate import _skate, exceptions, runtime_context
+from skate import _forked, _skate, exceptions, runtime_context
 from skate.dag import callers, task_workers
 from skate.dag.class_node import ClassMethodNode, ClassNode
 from skate.dag.compiled_crew import Crew
@@ -189,7 +189,7 @@ class CompiledDAG(Results):
         self._max_inflight_executions = max_inflight_executions or ctx.max_inflight_executions
         self._max_buffered_results = max_buffered_results or ctx.max_buffered_results
         self._overlap = ctx.overlap_gpu_communication if overlap is None else overlap
-        self._execution_index, self._submit_lock = -1, threading.Lock()
+        self._execution_index, self._submit_lock = -1, _forked.lock()
         self._tending: threading.Thread | None = None
         numbers = _Numbers(root)
         self._actors, self._returns_list = numbers.actors, isinstance(root, MultiOutputNode)

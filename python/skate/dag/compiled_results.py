@@ -4,7 +4,7 @@ import collections
 import threading
 import time
 
-from skate import _skate, exceptions
+from skate import _forked, _skate, exceptions
 from skate.dag.compiled_plain import Plain
 
 TYPE_CHECKING = False  # typing is slow to import
@@ -52,8 +52,8 @@ class Results:
         self._result_buffer = collections.defaultdict(dict)  # execution -> {output: value or Failed}
         self._got_ref_idxs, self._destructed_ref_idxs = {}, {}  # execution -> {outputs}; None: the one that it has
         self._unwanted = set()  # executions to come of which nobody wants anything
-        self._lock = threading.RLock()
-        self._read_lock = threading.Lock()  # one thread reads
+        self._lock = _forked.lock(threading.RLock)
+        self._read_lock = _forked.lock()  # one thread reads
         self._asked, self._answering, self._reader, self._wake = [], False, None, threading.Event()
 
     def _over(self):

@@ -12,12 +12,11 @@ import enum
 import math
 import numbers
 import sys
-import threading
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from skate import _lazy, _near, _skate
+from skate import _forked, _lazy, _near, _skate
 from skate.data import settings
 
 MiB = 1 << 20
@@ -628,7 +627,7 @@ class DataContext:
         DataContext(target_max_block_size=134217728)
     """
 
-    _lock = threading.Lock()
+    _lock = _forked.lock()
 
     target_max_block_size: int | None
     target_min_block_size: int

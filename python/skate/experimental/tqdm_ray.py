@@ -9,7 +9,7 @@ import threading
 import time
 import uuid
 
-from skate import _job, _served, _skate
+from skate import _forked, _job, _served, _skate
 
 NAME, SPACE = "bars", _job.SERVED + __name__
 
@@ -154,7 +154,7 @@ class BarManager:
         self.bar_groups = {}
         self.in_hidden_state = False
         self.num_hides = 0
-        self.lock = threading.RLock()
+        self.lock = _forked.lock(threading.RLock)
         self._lines = 0
 
     def process_state_update(self, state):

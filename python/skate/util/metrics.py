@@ -1,6 +1,6 @@
 """Counter, Gauge, Histogram: numbers of the user's own. They stay in the process that made them: read `values`; nothing is exported by itself."""
 
-import threading
+from skate import _forked
 
 
 class Metric:
@@ -15,7 +15,7 @@ class Metric:
             if not isinstance(key, str):
                 raise TypeError(f"metric {name}: the tag key {key!r} is not text but {type(key)}")
         self._name, self._description, self._tag_keys, self._default_tags = name, description, tag_keys or (), {}
-        self._values, self._lock = {}, threading.Lock()
+        self._values, self._lock = {}, _forked.lock()
 
     def set_default_tags(self, default_tags):
         """Tags of values that do not name them; the metric itself."""

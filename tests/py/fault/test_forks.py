@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 
 import numpy as np
 import pytest
@@ -228,3 +229,132 @@ def test_a_daemon_of_a_task_keeps_nothing(end):
         os.kill(program, signal.SIGKILL)
         p.kill()
         p.communicate()
+
+
+FIRST_CALLS = """
+    import importlib.util, os, sys, threading
+    import skate as ray
+
+    slow = sys.argv[1]
+    begun, go_on = threading.Event(), threading.Event()
+
+    class Slow:
+        '''The import of one module waits, as if it read from a slow disk.'''
+
+        asked = False
+
+        def find_spec(self, name, path, target=None):
+            if name == slow and not Slow.asked:
+                Slow.asked = True
+                spec = importlib.util.find_spec(name)
+                run = spec.loader.exec_module
+
+                def wait(module):
+                    run(module)  # its content is there, and what it imports
+                    begun.set()
+                    go_on.wait()
+
+                spec.loader.exec_module = wait
+                return spec
+
+    assert slow not in sys.modules
+    sys.meta_path.insert(0, Slow())
+
+    @ray.remote
+    def f(x):
+        return x + 1
+
+    def use():
+        if slow.startswith("skate.data") or slow in ("numpy", "pyarrow"):
+            return ray.data.range(10).map_batches(lambda b: {"id": b["id"] + 1}).sum("id")
+        return ray.get(f.remote(54), timeout=60)
+
+    first = threading.Thread(target=lambda: print("parent", use(), flush=True))
+    ray.init(num_cpus=1, object_store_memory=64 << 20)
+    first.start()
+    begun.wait()
+    pid = os.fork()
+    if pid == 0:
+        print("child", use(), flush=True)
+        ray.shutdown()
+        os._exit(0)
+    code = os.waitpid(pid, 0)[1]
+    go_on.set()
+    first.join()
+    sys.exit(code)
+"""
+
+
+@pytest.mark.parametrize("slow", ["cloudpickle", "skate.data.context", "pyarrow"])
+def test_a_fork_in_the_middle_of_another_threads_first_call(slow):
+    """The lock of the import that the other thread was in stayed taken in the child, and its first call waited for ever, whatever its timeout."""
+    rc, out, err = run(FIRST_CALLS, slow)
+    assert rc == 0 and sorted(out.split("\n")) == ["", "child 55", "parent 55"], out + err
+
+
+def test_a_fork_in_a_task_whose_other_thread_imports(ray, tmp_path):
+    """The same in a worker, for a module of the user's own; what the thread that forks is importing itself stays as it is."""
+    (tmp_path / "half_there.py").write_text("import builtins\nbuiltins.begun.set()\nbuiltins.go_on.wait()\nwhole = True\n")
+    (tmp_path / "forks.py").write_text(
+        "import os\nbefore = 1\npid = os.fork()\nif pid == 0:\n    import forks\n    os._exit(forks.before)\n"
+    )
+
+    @ray.remote
+    def f(folder):
+        import builtins
+        import threading
+
+        builtins.begun, builtins.go_on = threading.Event(), threading.Event()
+        sys.path.insert(0, folder)
+        other = threading.Thread(target=__import__, args=("half_there",))
+        other.start()
+        builtins.begun.wait()
+
+        def child():
+            builtins.go_on.set()
+            return __import__("half_there").whole
+
+        import forks
+
+        got = in_fork(child)
+        builtins.go_on.set()
+        other.join()
+        return got, sys.modules["half_there"].whole, os.waitstatus_to_exitcode(os.waitpid(forks.pid, 0)[1])
+
+    assert ray.get(f.remote(str(tmp_path))) == ((True, None), True, 1)
+
+
+def test_locks_that_other_threads_hold(ray):
+    from skate import _forked
+    from skate.data import DataContext
+    from skate.data.files import retry
+    from skate.util.metrics import Counter
+
+    counter, held, go_on = Counter("of_this_test"), threading.Event(), threading.Event()
+
+    def holds():
+        locks = list(_forked._locks)
+        for lock in locks:
+            lock.acquire()
+        held.set()
+        go_on.wait()
+        for lock in locks:
+            lock.release()
+
+    def child():
+        counter.inc(2)
+        with retry.counts.lock:
+            pass
+        n = ray.get(ray.put(DataContext.get_current().target_min_block_size))
+        n += ray.put(1).future().result(60)
+        ray.shutdown()
+        return n, list(counter.values.values())
+
+    other = threading.Thread(target=holds)
+    other.start()
+    held.wait()
+    try:
+        assert in_fork(child) == ((DataContext().target_min_block_size + 1, [2]), None)
+    finally:
+        go_on.set()
+        other.join()

@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from skate import _lazy
+from skate import _forked, _lazy
 from skate.data.files import http
 
 ATTEMPTS = 10
@@ -63,7 +63,7 @@ class _Counts:
     def __init__(self) -> None:
         self.tries, self.wait_ns = 0, 0
         self.left_s = BUDGET_S
-        self.lock = threading.Lock()  # footers and listings are read by threads
+        self.lock = _forked.lock()  # footers and listings are read by threads
 
 
 counts = _Counts()

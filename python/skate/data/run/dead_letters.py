@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
-from skate import _lazy, _skate
+from skate import _forked, _lazy, _skate
 from skate.data.values.unify import unify
 from skate.exceptions import RayError
 
@@ -23,7 +22,7 @@ class Errors:
 
     def __init__(self, x: Any):
         self.x = x
-        self.lock = threading.Lock()
+        self.lock = _forked.lock()
         self.blocks: list[tuple[tuple[int, int], Any]] = []  # order; (ObjectRef, 0, rows, bytes)
         self.counts: dict[str, dict[str, int]] = {}  # operator -> error -> rows
         self.skipped = self.kept = self.dropped = 0
@@ -34,7 +33,7 @@ class Errors:
         return {k: v for k, v in self.__dict__.items() if k not in ("x", "lock")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, x=None, lock=threading.Lock())
+        self.__dict__.update(state, x=None, lock=_forked.lock())
 
     def drain(self, log: Any = None, more: int = 0) -> None:
         """Takes what has come. log: where tasks that were left out are told of; more: how many may still fail (-1: any number)."""

@@ -6,6 +6,7 @@ import threading
 from collections import deque
 
 import skate
+from skate import _forked
 
 TimeoutError = multiprocessing.TimeoutError
 
@@ -176,7 +177,7 @@ class Pool:
             raise ValueError("maxtasksperchild must be a positive int or None")
         options: dict = {"num_cpus": 1, **(ray_remote_args or {})}
         self._actor = skate.remote(**options)(_Process)
-        self._lock = threading.Lock()
+        self._lock = _forked.lock()
         self._processes = [self._start() for _ in range(processes)]
         if initializer is not None:
             skate.get([p[0].started.remote() for p in self._processes])  # what it raises is raised here
