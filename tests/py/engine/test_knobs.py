@@ -115,6 +115,20 @@ def test_max_retries(start, by_env, tmp_path):
     assert runs(dies) == 1
 
 
+@pytest.mark.parametrize("n, given, runs", [(5, {}, 6), (0, {}, 1), (5, {"max_retries": 1}, 2)])
+def test_max_retries_of_datasets(start, n, given, runs, tmp_path):
+    """It was not heard: four runs, whatever was asked for."""
+
+    def dies(batch):
+        open(os.path.join(tmp_path, str(time.monotonic_ns())), "w").close()
+        os._exit(1)
+
+    start(max_retries=n)
+    with pytest.raises(skate.exceptions.WorkerCrashedError):
+        skate.data.range(4, override_num_blocks=1).map_batches(dies, **given).materialize()
+    assert len(os.listdir(tmp_path)) == runs
+
+
 def test_spilling(start, tmp_path):
     start(by_env=True, spill_dir=tmp_path, spill_bytes=300 * MIB, overflow_bytes=8 * MIB)
     refs = [skate.put(np.full(8 * MIB, i, np.uint8)) for i in range(6)]

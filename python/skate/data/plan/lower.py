@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from skate import _skate
+from skate import _job, _skate
 from skate._words import nbytes
 from skate.data.context import DataContext
 from skate.data.plan.node import Block, Node, below
@@ -71,6 +71,8 @@ def lower(
     ids: dict[int, int] = {}
     place = context.scheduling_strategy if context is not None else None
     everywhere = group({"scheduling_strategy": place}) if not isinstance(place, str) else {}
+    if "max_retries" in _job.facts():  # the knob; as in Ray it is of tasks, not of the calls of a pool's actors
+        everywhere = {**everywhere, "max_retries": _job.facts()["max_retries"]}
     stack = [root]
     while stack:
         node = stack[-1]
