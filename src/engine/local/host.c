@@ -6,6 +6,8 @@
 #include <malloc.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -165,7 +167,13 @@ sk_rc sk_host_start(struct sk_local *l, struct sk_err *err) {
 void sk_host_stop(struct sk_local *l) {
     if (l->host.threads_up) {
         uint64_t one = 1;
-        if (write(l->host.wake_fd, &one, sizeof one) < 0) sk_assert_fail("eventfd write", __FILE__, __LINE__);
+        if (write(l->host.wake_fd, &one, sizeof one) < 0) {
+            fprintf(stderr,
+                    "skate: the program has closed descriptors of the engine (closefrom, os.closerange, a daemon's double fork): %s; keep "
+                    "those that it did not open, or call skate.init() after closing them\n",
+                    strerror(errno));
+            pthread_cancel(l->host.watch_thread); /* it sleeps in poll(), a cancellation point, without the lock */
+        }
         sk_bell_ring(&l->ctl->bell[1]);
         pthread_join(l->host.loop_thread, NULL);
         pthread_join(l->host.watch_thread, NULL);

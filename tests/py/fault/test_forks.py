@@ -358,3 +358,16 @@ def test_locks_that_other_threads_hold(ray):
     finally:
         go_on.set()
         other.join()
+
+
+def test_a_program_that_closes_the_engines_descriptors():
+    """It died of an assertion at the end."""
+    rc, out, err = run("""
+        import os
+        import skate as ray
+        ray.init(num_cpus=1, object_store_memory=64 << 20)
+        os.closerange(3, 4096)
+        ray.shutdown()
+        print("end")
+    """)
+    assert (rc, out) == (0, "end\n") and "has closed descriptors of the engine" in err and "assertion" not in err, err
