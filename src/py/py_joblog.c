@@ -243,7 +243,9 @@ static PyObject *m_fault(PyObject *module, PyObject *args) {
 PyMethodDef py_joblog_methods[] = {
     {"fault", m_fault, METH_VARARGS,
      "Sets fault points of this process (base/fault.h), for tests; those of workers come from SKATE_FAULT."},
-    {"job_move", m_job_move, METH_VARARGS, "job_move(from, to, replace=True): a rename; False when there is no `from`. FileExistsError: something is there, and replace is False."},
+    {"job_move", m_job_move, METH_VARARGS,
+     "job_move(from, to, replace=True): a rename; False when there is no `from`. FileExistsError: something is there, and replace is "
+     "False."},
     {"job_sync_dir", m_job_sync_dir, METH_O, "The names in a folder become durable."},
     {NULL, NULL, 0, NULL},
 };
