@@ -64,9 +64,11 @@ def _by_value_from_now(e):
 
     found = isinstance(e, pickle.PicklingError) and re.search(r"import of module '([^']+)' failed", str(e))
     module = sys.modules.get(found[1]) if found else None
+    if not found or module is None:
+        return False
     import cloudpickle
 
-    if not found or module is None or found[1] in cloudpickle.list_registry_pickle_by_value():
+    if found[1] in cloudpickle.list_registry_pickle_by_value():
         return False
     cloudpickle.register_pickle_by_value(module)
     return True
