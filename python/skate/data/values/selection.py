@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from skate import _lazy, _skate
-from skate.data.values.flat import of_numpy, plain_view, to_numpy, valid_bits
+from skate.data.values.flat import of_numpy, plain_view, stored, valid_bits
 
 kernels = _lazy.module("pyarrow._compute")  # loads a library of 4 ms that most tasks do without
 
@@ -48,8 +48,7 @@ def where(rb: pa.RecordBatch, keep: Any) -> pa.RecordBatch:
     try:
         return kernels.call_function("filter", [rb, mask])
     except pa.ArrowNotImplementedError:
-        kept: Any = to_numpy("", mask)
-        return _gathered([rb], np.flatnonzero(np.ma.filled(kept, False)))
+        return _gathered([rb], np.flatnonzero(stored(mask) & valid_bits(mask)))
 
 
 def take_values(col: pa.Array, index: pa.Array) -> pa.Array:
