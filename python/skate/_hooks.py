@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 
-from skate import _job, _lazy, _prints, _skate, _user_errors, options, ref, serialize
+from skate import _debugger, _job, _lazy, _prints, _skate, _user_errors, options, ref, serialize
 from skate._user_errors import only_text
 
 
@@ -65,6 +65,7 @@ def after_fork():
     for name in ("SKATE_FORK_FD", "SKATE_CTL"):  # the C side has unset them; os.environ was read before
         os.environ.pop(name, None)
     _prints.begin(b"print_labels" not in _job.handed)
+    _debugger.begin()
     numpy = sys.modules.get("numpy")
     if numpy is not None and "numpy.random" in sys.modules:
         numpy.random.seed(int.from_bytes(os.urandom(4), "little"))
@@ -259,6 +260,7 @@ def install():
         check_call=check_call,
         leave=leave,
         idle=idle,
+        task_over=_debugger.task_over,
         ref_await=ref.await_ref,
         ref_future=ref.future_of,
     )

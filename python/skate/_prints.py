@@ -3,7 +3,7 @@ cell of a notebook).
 
 A thread of the driver takes the lines from the pipes of the workers (engine/local/prints.c); so does a call that waits for tasks (get, wait, the next block of a Dataset) before it
 returns: what a task printed by Python is there when its value is. What C code and child programs wrote comes a moment later. A worker whose pipe is full (64 KiB) waits in its print until the
-driver has read, as a program in front of a pipe does. What a stream of the driver refuses (closed, or a pipe that nobody reads) is dropped.
+driver has read, as a program in front of a pipe does; nothing is shown on a terminal while a debugger has it. What a stream of the driver refuses (closed, or a pipe that nobody reads) is dropped.
 """
 
 import _thread
@@ -64,7 +64,7 @@ def show(last=False):
     if not _lock.acquire(timeout=WAIT_S):
         return
     try:
-        if not _showing:  # else a write of the program's own waits for a task
+        if not _showing and (last or not _debugged()):  # it is showing: a write of the program's own waits for a task
             _showing = True
             try:
                 for to, lines in _skate.prints_take(last, _labels):
@@ -73,6 +73,16 @@ def show(last=False):
                 _showing = False
     finally:
         _lock.release()
+
+
+def _debugged():
+    """A worker's debugger has the terminal: what others print is shown there when it lets go."""
+    if not (os.isatty(1) or os.isatty(2)):
+        return False
+    holder = _skate.terminal(True, False)
+    if not holder:
+        _skate.terminal(False, False)
+    return bool(holder)
 
 
 def _write(stream, text):

@@ -77,6 +77,14 @@ def _redirect(old: Any, new: Any) -> None:
                 h.stream = new
 
 
+def debugged() -> bool:
+    """Whether a worker's debugger has the terminal now."""
+    held = _skate.terminal(True, False)
+    if not held:
+        _skate.terminal(False, False)
+    return bool(held)
+
+
 class _Terminal:
     """Where a line is drawn on a terminal."""
 
@@ -93,7 +101,7 @@ class _Terminal:
 
     def draw(self, look: Look) -> None:
         with self.lock:
-            if _skate.terminal(True, False):  # a debugger's
+            if _skate.terminal(True, False):  # a debugger's, as in debugged()
                 self.drawn = False
                 return
             try:

@@ -96,6 +96,7 @@ static PyObject *m_prints_close(PyObject *module, PyObject *unused SK_UNUSED) {
 /* ---- in a worker -------------------------------------------------------------------------------------------------------------------------- */
 
 bool py_to_tidy;
+static bool debugged; /* the task had the terminal */
 
 static struct out { /* of stdout and stderr */
     char buf[PIECE];
@@ -242,13 +243,15 @@ void py_tidy(struct py_state *st) {
         if (outs[i].open && (add(&outs[i], "\n", 1) < 0 || write_out(&outs[i]) < 0)) PyErr_Clear();
         outs[i].open = false;
     }
+    if (debugged) PyEval_SetTrace(NULL, NULL); /* or pdb would step into the hook */
+    debugged = false;
     PyObject *r = st->hook_task_over ? PyObject_CallNoArgs(st->hook_task_over) : Py_NewRef(Py_None);
     if (!r) PyErr_WriteUnraisable(st->module);
     Py_XDECREF(r);
 }
 
 static PyObject *m_tidy_later(PyObject *module SK_UNUSED, PyObject *unused SK_UNUSED) {
-    py_to_tidy = true;
+    py_to_tidy = debugged = true;
     Py_RETURN_NONE;
 }
 
@@ -273,9 +276,16 @@ static PyObject *m_terminal(PyObject *module, PyObject *args) {
     if (!PyArg_ParseTuple(args, "pp", &take, &wait)) return NULL;
     if (!st->worker && !st->prints) return PyLong_FromLong(0);
     struct sk_prints *p = st->prints;
-    if (!wait) return PyLong_FromLong(sk_prints_terminal(p, take, false));
+    if (p) { /* the lock is the process's: its threads have it together */
+        static uint32_t n_have;
+        if (!take && --n_have) return PyLong_FromLong(0);
+        r = take && n_have ? 0 : sk_prints_terminal(p, take, false);
+        n_have += take && !r;
+        return PyLong_FromLong(r);
+    }
+    if (!wait) return PyLong_FromLong(sk_prints_terminal(NULL, take, false));
     do {
-        Py_BEGIN_ALLOW_THREADS r = sk_prints_terminal(p, take, true);
+        Py_BEGIN_ALLOW_THREADS r = sk_prints_terminal(NULL, take, true);
         Py_END_ALLOW_THREADS
     } while (r && PyErr_CheckSignals() == 0);
     return r ? NULL : PyLong_FromLong(0);
@@ -291,6 +301,6 @@ PyMethodDef py_prints_methods[] = {
     {"say_now", m_say_now, METH_O, "say_now(1 or 2): also what has no end yet."},
     {"tidy_later", m_tidy_later, METH_NOARGS, "The task_over hook is called when this task ends."},
     {"plain", m_plain, METH_O, "plain(1 or 2): in a worker, a descriptor of what the driver has there; -1: the process's own."},
-    {"terminal", m_terminal, METH_VARARGS, "terminal(take, wait): 0, or the pid of the process that has it."},
+    {"terminal", m_terminal, METH_VARARGS, "terminal(take, wait): 0, or the pid of the process that has it; wait: workers only."},
     {NULL, NULL, 0, NULL},
 };

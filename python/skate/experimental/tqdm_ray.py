@@ -9,7 +9,7 @@ import threading
 import time
 import uuid
 
-from skate import _forked, _job, _served, _skate
+from skate import _forked, _job, _lazy, _served, _skate
 
 NAME, SPACE = "bars", _job.SERVED + __name__
 
@@ -174,7 +174,7 @@ class BarManager:
                 self._draw()
 
     def _draw(self):
-        if not sys.stderr.isatty():
+        if not sys.stderr.isatty() or _lazy.terminal.debugged():
             return
         out = [f"\x1b[{self._lines}A\x1b[J"] if self._lines else []
         self._lines = 0

@@ -2,6 +2,7 @@
 
 # ruff: noqa: F821 (names that a test deletes after its lambdas ran)
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -451,7 +452,7 @@ def test_output_of_workers_is_shown():
     """,
         PYTHONUNBUFFERED="",
     )
-    assert p.stdout == "from a worker\n", p.stderr
+    assert re.fullmatch(r"\(say pid=\d+\) from a worker\n", p.stdout), p.stderr
 
 
 def test_lineage_bytes_bounds_what_is_kept_of_finished_tasks(fresh):

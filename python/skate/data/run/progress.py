@@ -8,7 +8,7 @@ import logging
 import sys
 from typing import Any
 
-from skate._terminal import EVERY_S, Line, Look
+from skate._terminal import EVERY_S, Line, Look, debugged
 from skate._words import clock, nbytes
 from skate.data.run import stall
 from skate.exceptions import GetTimeoutError
@@ -44,6 +44,8 @@ class Progress:
         return looked(self.x.stats(), seconds, self.sizes, self.verbose, self.ended)
 
     def warn(self) -> None:
+        if debugged():
+            return  # a breakpoint() keeps its worker
         seconds, who = self.x.quiet()
         if not self.quiet.wants(seconds) or not self.quiet.look(seconds, stall.sample(), stall.longest_s(self.x.stats())):
             return
