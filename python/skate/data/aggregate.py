@@ -453,7 +453,7 @@ class ValueCounter(AggregateFnV2):
         both: dict[Any, list[Any]] = {}
         for part in (current_accumulator, new):
             for v, n in zip(part["values"], part["counts"], strict=True):
-                both.setdefault(_lazy.combine._hashable(v), [v, 0])[1] += n  # all NaN are one value, whatever their bits
+                both.setdefault(_lazy.combine.hashable(v), [v, 0])[1] += n  # all NaN are one value, whatever their bits
         return {"values": [v for v, _ in both.values()], "counts": [n for _, n in both.values()]}
 
 

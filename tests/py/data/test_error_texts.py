@@ -240,8 +240,7 @@ def test_types_of_two_reads_and_of_rows_far_down(tmp_path):
     both = [skate.data.read_csv(str(tmp_path / f"{n}.csv")) for n in "ab"]
     text = said(lambda: both[0].union(both[1]).take_all(), TypeError)
     assert f"column 'x' has type int64 in {tmp_path}/a.csv and string in {tmp_path}/b.csv" in text and "column_types" in text
-    text = said(lambda: both[0].union(both[1]).max("x"), TypeError)
-    assert text.startswith("Aggregate(max of x): column 'x' has values of types that do not go together: ")
+    assert said(lambda: both[0].union(both[1]).max("x"), TypeError) == text
     csv(tmp_path / "c.csv", [*[10**9] * 400_000, "one"])  # behind the rows by which the type is told
     text = said(lambda: skate.data.read_csv(str(tmp_path / "c.csv")).sum("x"))
     assert "c.csv line 400002: column 'x': CSV conversion error to int64: invalid value 'one' (column_types of convert_options" in text

@@ -57,7 +57,7 @@ def test_classify_files(tmp_path):
     for k in range(2):
         r = run("examples/classify_files.py", str(src), "--out", str(tmp_path / f"out{k}"))
         assert r.returncode == 0, r.stderr
-        outs.append({n: (tmp_path / f"out{k}" / n).read_bytes() for n in os.listdir(tmp_path / f"out{k}")})
+        outs.append({n.partition("_")[2]: (tmp_path / f"out{k}" / n).read_bytes() for n in os.listdir(tmp_path / f"out{k}")})
     assert outs[0] == outs[1] and outs[0]
     assert "14 files, 0 unreadable" in r.stdout and "12  python" in r.stdout and "1  html" in r.stdout and "1  empty" in r.stdout
     assert "Bottleneck: " in r.stdout.splitlines()[-1]

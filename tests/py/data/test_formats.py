@@ -737,10 +737,10 @@ def test_a_small_parquet_file_is_read_as_a_whole(tmp_path, monkeypatch):
 
     path = str(tmp_path / "x.parquet")
     pq.write_table(pa.table({"a": [1]}), path)
-    with parquet._File._opened(None, path) as f:
+    with parquet._File._opened(None, path, {}) as f:
         assert isinstance(f, pa.BufferReader) and pq.read_table(f)["a"].to_pylist() == [1]
     monkeypatch.setattr(parquet, "SMALL_BYTES", 10)
-    with parquet._File._opened(None, path) as f:
+    with parquet._File._opened(None, path, {}) as f:
         assert not isinstance(f, pa.BufferReader) and pq.read_table(f)["a"].to_pylist() == [1]
 
 

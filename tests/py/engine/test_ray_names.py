@@ -769,7 +769,7 @@ logging.info("as text")
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     lines = [line for line in out.stderr.splitlines() if "in a task" in line or "in the driver" in line or "as text" in line]
     assert len(lines) == 3 and "not this" not in out.stderr, out
-    task, driver = json.loads(lines[0]), json.loads(lines[1])
+    task, driver = json.loads(lines[0].partition(") ")[2] if lines[0].startswith("(f pid=") else lines[0]), json.loads(lines[1])
     assert task["step"] == 3 and task["name"] == "mine" and task["task_name"] == "f" and task["levelname"] == "INFO" and task["worker_id"]
     assert "task_name" not in driver and driver["message"] == "in the driver" and driver["job_id"] == task["job_id"]
     assert "INFO <string>:" in lines[2] and "job_id=" in lines[2]

@@ -35,7 +35,7 @@ class Conform(Operator):
             try:
                 out = unify.cast_batch(rb, to)
             except TypeError as e:
-                raise TypeError(f"union: {e}") from None
+                raise unify.retold(e, "union: ", "") from None
             yield out
 
 

@@ -134,9 +134,8 @@ def read_parquet(
     rows = sum([n for _, groups in infos for _, n, _ in groups]) if filter is None and udf is None and not tolerant else None
     known = (lambda: _given_out(full, columns, include_paths)) if udf is None and tensor_column_schema is None else None
     options = ReadOptions(concurrency, num_cpus, num_gpus, memory, ray_remote_args, on_error)
-    if override_num_blocks is None and parallelism > 0:
-        override_num_blocks = parallelism
-    units, each_run = _cut(listing, infos, damaged, override_num_blocks, shuffle)
+    blocks = parallelism if override_num_blocks is None and parallelism > 0 else override_num_blocks
+    units, each_run = _cut(listing, infos, damaged, blocks, shuffle)
     return Source("ReadParquet", params, units, options, Facts(rows, known, listing.paths), each_run=each_run)
 
 

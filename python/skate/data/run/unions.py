@@ -13,7 +13,7 @@ from skate.data.op import Operator
 from skate.data.plan.node import Node, below
 from skate.data.plan.optimise import in_order
 from skate.data.plan.resources import as_input
-from skate.data.values.unify import few, unify
+from skate.data.values.unify import few, retold, unify
 
 First = Callable[[Node], Any]  # runs a node; the schema of its rows, None where it has none
 
@@ -75,7 +75,7 @@ def _union(node: Node, first: First, said: list[str]) -> Node:
             known, [f"input {i} ({n.label})" for i, (n, s) in enumerate(zip(node.inputs, schemas, strict=True), 1) if s is not None]
         )
     except TypeError as e:
-        raise TypeError(f"union: {e}") from None
+        raise retold(e, "union: ", "") from None
     inputs = tuple(conform(n, s, whole, unsure) for n, s, unsure in zip(node.inputs, schemas, unknown, strict=True))
     return node.replaced(params={"schemas": [whole] * len(inputs), "seen": {}}, inputs=inputs)
 

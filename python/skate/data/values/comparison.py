@@ -15,10 +15,12 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from skate.data.values import to_arrow
+from skate.data.values.flat import of_numpy
 
 _T = pa.types
 _NS = {"s": 10**9, "ms": 10**6, "us": 1000, "ns": 1}
@@ -134,7 +136,7 @@ def _around(at: Any, t: pa.DataType) -> tuple[Any, Any]:
     if _T.is_floating(t):
         return _floats_around(at)
     if not (_T.is_integer(t) or _T.is_decimal(t) or _T.is_temporal(t)):
-        s = pa.scalar(at.decode() if is_text(t) else at)
+        s = scalar(at.decode() if is_text(t) else at)
         return s, s
     least, most = _range(t)
     unit = Fraction(1, 10**t.scale) if _T.is_decimal(t) else tick(t) if _T.is_temporal(t) else 1
@@ -158,8 +160,13 @@ def _of_steps(n: int, t: pa.DataType) -> pa.Scalar:
     if _T.is_decimal(t):
         return pa.scalar(Decimal((int(n < 0), tuple(map(int, str(abs(n)))), -t.scale)), t)
     if _T.is_temporal(t):
-        return pa.scalar(n, pa.int32() if t.bit_width == 32 else pa.int64()).cast(t)
-    return pa.scalar(n, t)
+        return _one(n, pa.int32() if t.bit_width == 32 else pa.int64()).cast(t)
+    return _one(n, t)
+
+
+def _one(v: Any, t: pa.DataType) -> pa.Scalar:
+    """A number as a scalar of a type of integers or floats. pa.scalar() would import pandas, as scalar() says."""
+    return of_numpy(np.array([v], t.to_pandas_dtype()))[0]
 
 
 def _floats_around(at: Any) -> tuple[Any, Any]:
@@ -169,10 +176,10 @@ def _floats_around(at: Any) -> tuple[Any, Any]:
     except OverflowError:
         near = math.inf if at > 0 else -math.inf
     if near == at:
-        s = pa.scalar(near, pa.float64())
+        s = _one(near, pa.float64())
         return s, s
     low, high = (math.nextafter(near, -math.inf), near) if near > at else (near, math.nextafter(near, math.inf))
-    return pa.scalar(low, pa.float64()), pa.scalar(high, pa.float64())
+    return _one(low, pa.float64()), _one(high, pa.float64())
 
 
 # ---- comparisons
@@ -191,7 +198,7 @@ def with_value(op: str, a: Any, v: Any) -> Any:
     """
     a = plain(a)
     if v is None or isinstance(v, pa.Scalar) and not v.is_valid:
-        return pc.and_(pc.is_valid(a), pa.scalar(None, pa.bool_()))
+        return pc.and_(pc.is_valid(a), _no_truth())
     at = position(v, a.type)
     if at is None:
         return with_column(op, a, scalar(v))
@@ -207,9 +214,13 @@ def with_value(op: str, a: Any, v: Any) -> Any:
     return _everywhere(a, False) if high is None else pc.greater_equal(a, high)
 
 
+def _no_truth() -> pa.Scalar:
+    return pa.nulls(1, pa.bool_())[0]
+
+
 def _everywhere(a: Any, truth: bool) -> Any:
     """This truth value for each value, null for null."""
-    return pc.if_else(pc.is_valid(a), truth, pa.scalar(None, pa.bool_()))
+    return pc.if_else(pc.is_valid(a), scalar(truth), _no_truth())
 
 
 def with_column(op: str, a: Any, b: Any) -> Any:
@@ -246,7 +257,7 @@ def with_column(op: str, a: Any, b: Any) -> Any:
 def _unsigned_with_signed(op: str, a: Any, b: Any) -> Any:
     """A uint64 column with one of signed integers: who is below 0 is less, all others are compared as uint64."""
     found = _CALL[op](a, b.cast(pa.uint64(), safe=False))
-    return pc.if_else(pc.less(b, pa.scalar(0, b.type)), _everywhere(a, op in (">", ">=", "!=")), found)
+    return pc.if_else(pc.less(b, _one(0, b.type)), _everywhere(a, op in (">", ">=", "!=")), found)
 
 
 def _integer_with_float(op: str, a: Any, b: Any) -> Any:
