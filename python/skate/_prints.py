@@ -49,9 +49,12 @@ def stop():
     """The engine is closed: what is left is shown."""
     global _over
     if _over is not None:
-        _skate.prints_end()
-        _over.acquire(timeout=WAIT_S)
+        heard = _skate.prints_end()  # not when the program has closed what that thread sleeps on: it sleeps on
+        if heard:
+            _over.acquire(timeout=WAIT_S)
         _over = None
+        if not heard:
+            return
         show(last=True)
         if _lock.acquire(timeout=WAIT_S):
             _skate.prints_close()

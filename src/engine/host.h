@@ -63,7 +63,8 @@ void sk_prints_close(struct sk_prints *p);
 void sk_prints_in_child(struct sk_prints *p); /* of the driver, by fork: closes what it has of it */
 /* On a thread of its own: until there is something to take, after a pause in which lines may gather. False: sk_prints_end was called. */
 bool sk_prints_wait(struct sk_prints *p, int pause_ms);
-void sk_prints_end(struct sk_prints *p);
+bool sk_prints_end(struct sk_prints *p); /* false: nothing wakes that thread, the user has closed the descriptors; p has to stay */
+bool sk_prints_lost(const struct sk_prints *p);
 /* What is there, line by line; one thread at a time. last: the workers have ended; lines that have no end, too. */
 void sk_prints_take(struct sk_prints *p, bool last, sk_prints_line *line, void *ctx);
 static inline bool sk_prints_due(const struct sk_prints *p) { /* something was printed that no take has seen; 1 ns */

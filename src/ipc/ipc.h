@@ -20,6 +20,18 @@
 #include "base/base.h"
 #include "base/err.h"
 
+/* ---- fd.c: descriptors of ours that the user may have closed --------------------------------------------------------------------- */
+
+struct sk_fd_id { /* what a descriptor leads to; zero: nothing */
+    uint64_t dev, ino;
+};
+struct sk_fd_id sk_fd_id(int fd);
+bool sk_fd_ours(int fd, struct sk_fd_id was);
+void sk_fd_close(int *fd, struct sk_fd_id was); /* unless it is someone else's by now */
+#define SK_FD_LOST                                                                                                                         \
+    "the program has closed descriptors of the engine (closefrom, os.closerange, dup2 over them, a daemon); it should keep those that it " \
+    "did not open, or call skate.init() after closing them"
+
 /* ---- seg.c: memfd segments ------------------------------------------------------------------------------------------------ */
 
 struct sk_seg {
@@ -28,15 +40,18 @@ struct sk_seg {
     size_t size;   /* bytes, page multiple */
     int tail_fd;   /* sk_seg_tail; -1: none */
     size_t tail;   /* bytes that lie behind those, of a file */
+    struct sk_fd_id id, tail_id;
 };
-#define SK_SEG_EMPTY ((struct sk_seg){-1, NULL, 0, -1, 0})
+#define SK_SEG_EMPTY ((struct sk_seg){.fd = -1, .tail_fd = -1})
 
 /* Creates (close-on-exec, F_SEAL_SHRINK, mode 0600) and maps. Errors: SK_EIO, SK_ENOMEM. `huge`: madvise(MADV_HUGEPAGE). */
 sk_rc sk_seg_create(struct sk_seg *s, const char *label, size_t size, bool huge, struct sk_err *err) SK_MUST_USE;
 /* Maps a descriptor inherited from the creator; takes the descriptor (closed on failure) and makes it close-on-exec. SK_ECORRUPT when the
  * file is smaller than `size`. */
 sk_rc sk_seg_attach(struct sk_seg *s, int fd, size_t size, bool huge, struct sk_err *err) SK_MUST_USE;
-void sk_seg_close(struct sk_seg *s); /* idempotent */
+void sk_seg_close(struct sk_seg *s);      /* idempotent */
+void sk_seg_close_fd(struct sk_seg *s);   /* the descriptors only: what is mapped stays so */
+bool sk_seg_lost(const struct sk_seg *s); /* the user has closed a descriptor of it. What needs one says SK_EIO then */
 /* Maps `len` bytes of a file, from its start, right behind the segment: offsets [size, size + len) of it are on disk, as far as the page cache does not hold
  * them, and touching what sk_seg_fill did not get is SIGBUS. Before anybody has an address in the segment: it moves. Takes the descriptor (closed on failure, and the
  * segment is as it was) and makes it close-on-exec. Errors: SK_EIO, SK_ENOMEM, SK_ECORRUPT when the file is shorter. */
@@ -155,8 +170,9 @@ struct sk_forksrv {
     int pidfd; /* of the server: readable when it ended */
     int live;  /* read end of a pipe that server and workers hold open: EOF when the last of them is gone */
     struct sk_forksrv_out *out;
+    struct sk_fd_id sock_id, pidfd_id, live_id;
 };
-#define SK_FORKSRV_EMPTY ((struct sk_forksrv){0, -1, -1, -1, NULL})
+#define SK_FORKSRV_EMPTY ((struct sk_forksrv){.sock = -1, .pidfd = -1, .live = -1})
 struct sk_fork_report { /* one datagram, fixed width */
     uint32_t kind;      /* SK_FORK_STARTED, SK_FORK_ENDED, SK_FORK_FAILED */
     uint32_t worker;    /* the caller's worker number */
@@ -184,6 +200,7 @@ sk_rc sk_forksrv_next(struct sk_forksrv *f, struct sk_fork_report *out, struct s
  * behind still holds the liveness pipe), closes. Idempotent; safe on SK_FORKSRV_EMPTY and on a zeroed struct. True: the server had ended by itself
  * (exit, not a signal), as far as anybody knows. */
 bool sk_forksrv_stop(struct sk_forksrv *f);
+bool sk_forksrv_lost(const struct sk_forksrv *f); /* it runs, and the user has closed a descriptor of it: commands and `next` say SK_EIO */
 /* True when the driver's half is consistent: all of its descriptors or none, what it holds back in order, a note's bytes with each note
  * and nothing with what has been sent. Its cost is what it holds back. The server's own half is checked after each of its turns in debug builds. */
 bool sk_forksrv_check(const struct sk_forksrv *f);

@@ -112,6 +112,10 @@ static sk_rc post(struct sk_forksrv *f, struct fork_cmd cmd, int fd, struct sk_e
         rc = SK_ERR(err, SK_ECLOSED, "the fork server is not running");
         goto out;
     }
+    if (sk_forksrv_lost(f)) {
+        rc = SK_ERR(err, SK_EIO, SK_FD_LOST);
+        goto out;
+    }
     flush(f);
     if (f->out->q.n == 0) {
         rc = SK_FAULT("forksrv.post") ? SK_EAGAIN : send_cmd(f->sock, &h, err);
@@ -162,6 +166,10 @@ sk_rc sk_forksrv_note(struct sk_forksrv *f, const void *p, size_t n, struct sk_e
         }
     }
     return post(f, (struct fork_cmd){.kind = FORK_NOTE, .note_len = n}, fd, err);
+}
+
+bool sk_forksrv_lost(const struct sk_forksrv *f) {
+    return f->pid > 0 && (!sk_fd_ours(f->sock, f->sock_id) || !sk_fd_ours(f->live, f->live_id));
 }
 
 bool sk_forksrv_check(const struct sk_forksrv *f) {
@@ -332,7 +340,14 @@ sk_rc sk_forksrv_start(struct sk_forksrv *f, char *const argv[], char *const env
     close_fd(&status[1]);
     SK_GO(check_exec(status[0], argv[0], err));
     SK_ASSERT(pid > 0 && sock[0] >= 0 && live[0] >= 0);
-    *f = (struct sk_forksrv){.pid = pid, .sock = sock[0], .pidfd = pidfd, .live = live[0], .out = out};
+    *f = (struct sk_forksrv){.pid = pid,
+                             .sock = sock[0],
+                             .pidfd = pidfd,
+                             .live = live[0],
+                             .out = out,
+                             .sock_id = sk_fd_id(sock[0]),
+                             .pidfd_id = sk_fd_id(pidfd),
+                             .live_id = sk_fd_id(live[0])};
     sock[0] = live[0] = pidfd = -1;
     pid = -1;
     out = NULL;
@@ -368,6 +383,7 @@ static bool wait_fd(int fd, int64_t deadline_ns) {
 sk_rc sk_forksrv_next(struct sk_forksrv *f, struct sk_fork_report *out, struct sk_err *err) {
     if (SK_UNLIKELY(sk_machine_ != NULL)) return sk_machine_->next(sk_machine_->ctx, out) ? SK_OK : SK_EAGAIN;
     if (f->pid <= 0) return SK_ERR(err, SK_ECLOSED, "the fork server is not running");
+    if (sk_forksrv_lost(f)) return SK_ERR(err, SK_EIO, SK_FD_LOST);
     for (;;) {
         struct sk_fork_report r;
         SK_DCHECK(f->sock >= 0 && f->out);
@@ -397,16 +413,23 @@ bool sk_forksrv_stop(struct sk_forksrv *f) {
     siginfo_t si = {0};
     if (f->pid <= 0) return false;
     int64_t deadline = sk_now_ns() + GONE_WAIT_NS;
+    if (f->pidfd >= 0 &&
+        !sk_fd_ours(f->pidfd, f->pidfd_id)) { /* closed by the user; the number is its own as long as it is a child of ours */
+        char state;
+        pid_t parent;
+        f->pidfd = sk_proc_state(f->pid, &state, &parent) && parent == getpid() ? (int)syscall(SYS_pidfd_open, f->pid, 0) : -1;
+        f->pidfd_id = sk_fd_id(f->pidfd);
+    }
     /* By pidfd: should the program reap any child (or ignore SIGCHLD), the number may be someone else's by now. */
     if (f->pidfd >= 0) {
         (void)syscall(SYS_pidfd_send_signal, f->pidfd, SIGKILL, NULL, 0); /* ESRCH: dead already */
         (void)wait_fd(f->pidfd, deadline);
         (void)waitid(P_PIDFD, (id_t)f->pidfd, &si, WEXITED | WNOHANG); /* ECHILD: someone else reaped it */
     }
-    (void)wait_fd(f->live, deadline); /* nobody writes to it: readable means the last writer is gone */
-    close_fd(&f->sock);
-    close_fd(&f->pidfd);
-    close_fd(&f->live);
+    if (sk_fd_ours(f->live, f->live_id)) (void)wait_fd(f->live, deadline); /* nobody writes to it: readable means the last writer is gone */
+    sk_fd_close(&f->sock, f->sock_id);
+    sk_fd_close(&f->pidfd, f->pidfd_id);
+    sk_fd_close(&f->live, f->live_id);
     out_destroy(f->out);
     *f = SK_FORKSRV_EMPTY;
     return si.si_code == CLD_EXITED;

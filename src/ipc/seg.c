@@ -82,7 +82,7 @@ sk_rc sk_seg_create(struct sk_seg *s, const char *label, size_t size, bool huge,
     if (SK_UNLIKELY(sk_machine_ != NULL)) {
         uint8_t *at = sk_machine_->seg_open(sk_machine_->ctx, label, size);
         if (!at) return SK_ERR(err, SK_ENOMEM, "create segment %s: the simulated machine has no memory", label);
-        *s = (struct sk_seg){-1, at, size, -1, 0};
+        *s = (struct sk_seg){.fd = -1, .base = at, .size = size, .tail_fd = -1};
         return SK_OK;
     }
     if (SK_FAULT("seg.memfd")) return SK_ERR(err, SK_EIO, "create segment %s: fault injected", label);
@@ -111,7 +111,7 @@ sk_rc sk_seg_create(struct sk_seg *s, const char *label, size_t size, bool huge,
         goto out;
     }
     SK_GO(seg_map(fd, size, huge, -1, 0, &base, err));
-    *s = (struct sk_seg){fd, base, size, -1, 0};
+    *s = (struct sk_seg){.fd = fd, .base = base, .size = size, .tail_fd = -1, .id = sk_fd_id(fd)};
     fd = -1;
 out:
     if (fd >= 0) (void)close(fd);
@@ -140,7 +140,7 @@ sk_rc sk_seg_attach(struct sk_seg *s, int fd, size_t size, bool huge, struct sk_
         goto out;
     }
     SK_GO(seg_map(fd, size, huge, -1, 0, &base, err));
-    *s = (struct sk_seg){fd, base, size, -1, 0};
+    *s = (struct sk_seg){.fd = fd, .base = base, .size = size, .tail_fd = -1, .id = sk_fd_id(fd)};
     fd = -1;
 out:
     if (fd >= 0) (void)close(fd);
@@ -180,7 +180,7 @@ sk_rc sk_seg_tail(struct sk_seg *s, const char *label, int fd, size_t len, struc
     }
     SK_GO(seg_map(s->fd, s->size, !((uintptr_t)s->base & (SEG_HUGE - 1)), fd, len, &base, err));
     SK_ASSERT(munmap(s->base, s->size) == 0);
-    *s = (struct sk_seg){s->fd, base, s->size, fd, len};
+    *s = (struct sk_seg){s->fd, base, s->size, fd, len, s->id, sk_fd_id(fd)};
     fd = -1;
 out:
     if (fd >= 0) (void)close(fd);
@@ -195,9 +195,19 @@ void sk_seg_close(struct sk_seg *s) {
         return;
     }
     if (s->base) SK_ASSERT(munmap(s->base, s->size + s->tail) == 0);
-    if (s->fd >= 0) (void)close(s->fd);
-    if (s->tail_fd >= 0) (void)close(s->tail_fd);
+    sk_seg_close_fd(s);
     *s = SK_SEG_EMPTY;
+}
+
+void sk_seg_close_fd(struct sk_seg *s) {
+    if (sk_machine_) return;
+    sk_fd_close(&s->fd, s->id);
+    sk_fd_close(&s->tail_fd, s->tail_id);
+}
+
+bool sk_seg_lost(const struct sk_seg *s) {
+    if (sk_machine_ || !s->base) return false;
+    return !sk_fd_ours(s->fd, s->id) || (s->tail && !sk_fd_ours(s->tail_fd, s->tail_id));
 }
 
 /* No unsigned wrap: off + len may be nonsense from a message. A range lies in the memory, or in the tail. */
@@ -217,6 +227,7 @@ sk_rc sk_seg_fill(struct sk_seg *s, sk_off off, size_t len, struct sk_err *err) 
     if (!len || !in_tail(s, off, len))
         return SK_ERR(err, SK_EINVAL, "disk for %zu bytes at %llu: the tail is %zu behind %zu", len, (unsigned long long)off, s->tail,
                       s->size);
+    if (sk_seg_lost(s)) return SK_ERR(err, SK_EIO, SK_FD_LOST);
     int fd = fd_of(s, &off), e;
     do
         e = SK_FAULT("seg.fill") ? ENOSPC
@@ -232,6 +243,7 @@ sk_rc sk_seg_punch(struct sk_seg *s, sk_off off, size_t len, struct sk_err *err)
     if (!seg_holds(s, off, len))
         return SK_ERR(err, SK_EINVAL, "punch %zu bytes at %llu: segment has %zu", len, (unsigned long long)off, s->size);
     size_t page = page_size();
+    sk_off from = SK_ALIGN(off, page);
     int fd = fd_of(s, &off), r;
     uint64_t lo = SK_ALIGN(off, page), hi = (off + len) & ~(uint64_t)(page - 1);
     if (lo >= hi) return SK_OK;
@@ -240,7 +252,7 @@ sk_rc sk_seg_punch(struct sk_seg *s, sk_off off, size_t len, struct sk_err *err)
         return SK_OK;
     }
     if (SK_FAULT("seg.punch")) return SK_ERR(err, SK_EIO, "punch: fault injected");
-    do r = fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)lo, (off_t)(hi - lo));
+    do r = madvise(s->base + from, hi - lo, MADV_REMOVE); /* by the mapping: the descriptor may be the user's by now */
     while (r != 0 && errno == EINTR);
     if (r != 0) return SK_ERR_SYS(err, "punch %llu bytes at %llu", (unsigned long long)(hi - lo), (unsigned long long)lo);
     return SK_OK;
@@ -277,6 +289,7 @@ sk_rc sk_seg_window(const struct sk_seg *s, sk_off off, size_t len, bool own, vo
     if (sk_machine_) return SK_ERR(err, SK_ENOSYS, "window: a simulated machine maps nothing");
     if (!len || !seg_holds(s, off, len))
         return SK_ERR(err, SK_EINVAL, "window of %zu bytes at %llu: segment has %zu", len, (unsigned long long)off, s->size);
+    if (sk_seg_lost(s)) return SK_ERR(err, SK_EIO, SK_FD_LOST);
     size_t in_page = (size_t)off & (page_size() - 1), size = (size_t)SK_ALIGN(in_page + len, page_size()), skip = 0, claimed = size;
     uint8_t *room = *at ? (uint8_t *)*at - in_page : NULL;
     bool fresh = !room;
@@ -305,6 +318,7 @@ sk_rc sk_seg_window(const struct sk_seg *s, sk_off off, size_t len, bool own, vo
 sk_rc sk_seg_file(const struct sk_seg *s, sk_off off, size_t len, int *fd, uint64_t *at, struct sk_err *err) {
     if (sk_machine_ || !len || !seg_holds(s, off, len))
         return SK_ERR(err, SK_EINVAL, "file of %zu bytes at %llu: segment has %zu", len, (unsigned long long)off, s->size);
+    if (sk_seg_lost(s)) return SK_ERR(err, SK_EIO, SK_FD_LOST);
     *fd = fd_of(s, &off);
     *at = off;
     return SK_OK;

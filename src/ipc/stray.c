@@ -18,7 +18,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fault.h"
@@ -27,9 +26,9 @@
 bool sk_stray_;
 
 static struct {
-    int rd, wr; /* -1: none */
-    ino_t pipe; /* user code may close what it does not know, and open something else under that number */
-    bool ours;  /* the fork under way makes a worker */
+    int rd, wr;           /* -1: none */
+    struct sk_fd_id pipe; /* of both: user code may close what it does not know, and open something else under that number */
+    bool ours;            /* the fork under way makes a worker */
 } leash = {.rd = -1, .wr = -1};
 
 static void say(const char *what) {
@@ -44,13 +43,11 @@ void sk_stray_end(const char *what) {
 }
 
 static void in_child(void) {
-    struct stat st;
     char path[40];
     if (leash.ours || leash.wr < 0) return;
     sk_stray_ = true;
-    if (leash.rd >= 0) (void)close(leash.rd);
-    leash.rd = -1;
-    if (fstat(leash.wr, &st) != 0 || !S_ISFIFO(st.st_mode) || st.st_ino != leash.pipe) {
+    sk_fd_close(&leash.rd, leash.pipe);
+    if (!sk_fd_ours(leash.wr, leash.pipe)) {
         leash.wr = -1; /* closed by the user: a daemon */
         return;
     }
@@ -72,7 +69,6 @@ static void close_fd(int *fd) {
 
 sk_rc sk_stray_watch(struct sk_err *err) {
     static bool registered;
-    struct stat st;
     int fd[2];
     close_fd(&leash.rd); /* of the server that this worker was forked from */
     close_fd(&leash.wr);
@@ -81,7 +77,7 @@ sk_rc sk_stray_watch(struct sk_err *err) {
         return SK_ERR_SYS(err, "a pipe for what tasks fork (check ulimit -n)");
     leash.rd = fd[0];
     leash.wr = fd[1];
-    int e = fstat(fd[1], &st) != 0 ? errno : registered ? 0 : pthread_atfork(NULL, NULL, in_child);
+    int e = registered ? 0 : pthread_atfork(NULL, NULL, in_child);
     if (e) {
         close_fd(&leash.rd);
         close_fd(&leash.wr);
@@ -89,7 +85,7 @@ sk_rc sk_stray_watch(struct sk_err *err) {
         return SK_ERR_SYS(err, "watching what tasks fork");
     }
     registered = true;
-    leash.pipe = st.st_ino;
+    leash.pipe = sk_fd_id(fd[1]);
     return SK_OK;
 }
 

@@ -97,12 +97,13 @@ static void free_all(struct sk_local *l) {
     }
     sk_seg_close(&l->ctl_seg);
     if (st.n_pins || in_graphs) { /* views are out, of values or of messages: their pages stay mapped (rule 7), only the descriptor goes */
-        if (l->data_seg.fd >= 0) close(l->data_seg.fd);
+        sk_seg_close_fd(&l->data_seg);
     } else {
         sk_seg_close(&l->data_seg);
     }
     sk_res_names_deinit(&l->names);
     pthread_cond_destroy(&l->turn);
+    pthread_cond_destroy(&l->host.server);
     pthread_mutex_destroy(&l->mu);
     sk_free(l);
 }
@@ -167,7 +168,6 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
                                  .channels = &sk_driver_channels,
                                  .host = &sk_driver_host};
     l->ctl_seg = l->data_seg = SK_SEG_EMPTY;
-    l->host.wake_fd = -1;
     pthread_mutexattr_t ma;
     pthread_mutexattr_init(&ma);
     pthread_mutexattr_settype(&ma, PTHREAD_MUTEX_RECURSIVE);
@@ -177,6 +177,7 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     pthread_condattr_init(&ca);
     pthread_condattr_setclock(&ca, CLOCK_MONOTONIC);
     pthread_cond_init(&l->turn, &ca);
+    pthread_cond_init(&l->host.server, &ca);
     pthread_condattr_destroy(&ca);
     sk_map_init(&l->tasks, SK_TAG_ENGINE);
     sk_map_init(&l->fns, SK_TAG_ENGINE);

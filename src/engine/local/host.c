@@ -8,7 +8,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -42,7 +41,7 @@ void sk_host_reports(struct sk_local *l) {
             continue;
         }
         if (rc == SK_EAGAIN) return;
-        /* The server is gone, and the kernel has killed every worker with it. A new one is started now, as workers did well; else with the next worker. */
+        /* The server is gone (or its socket is: the user has closed it), and the kernel has killed every worker with it. A new one is started now, as workers did well; else with the next worker. */
         bool by_itself = sk_pool_server_gone(l), none = !sk_pool_any_up(l);
         uint32_t last = l->pool.next_proc; /* a sink that hears of the deaths may submit: later ones are a new server's */
         for (uint32_t i = 0; i < l->pool.n_used; i++)
@@ -110,40 +109,44 @@ static void *loop_main(void *arg) {
     return NULL;
 }
 
+/* It may be ended in its poll() only, where it holds nothing: a descriptor to wake it by would be one more that the user may close. */
+static void watch_sleep(int sock) {
+    int old;
+    struct pollfd p = {.fd = sock, .events = POLLIN};
+    pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &old);
+    (void)poll(&p, 1, -1); /* EINTR, and a closed number: sk_host_reports finds out */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+}
+
 static void *watch_main(void *arg) {
     struct sk_local *l = arg;
+    int old;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
     sk_space_depth = 1; /* it is one of the engine's own, and never waits for room */
     pthread_mutex_lock(&l->mu);
-    for (;;) {
-        struct pollfd p[2] = {{.fd = l->host.wake_fd, .events = POLLIN}, {.fd = l->pool.srv.sock, .events = POLLIN}};
+    while (!l->closing) {
+        if (l->pool.srv_dead) {
+            pthread_cond_wait(&l->host.server, &l->mu);
+            continue;
+        }
+        int sock = l->pool.srv.sock;
         pthread_mutex_unlock(&l->mu);
-        int n = poll(p, 2, -1);
+        watch_sleep(sock);
         pthread_mutex_lock(&l->mu);
-        if (n < 0) p[0].revents = p[1].revents = 0; /* EINTR */
-        if (l->closing) {
-            pthread_mutex_unlock(&l->mu);
-            return NULL;
-        }
-        if (p[1].revents) {
-            sk_host_reports(l);
-            sk_loop_dispatch(l);
-            if (l->n_callers) pthread_cond_broadcast(&l->turn);
-            sk_bell_ring(&l->ctl->bell[0]);
-            sk_bell_ring(&l->ctl->bell[1]);
-        }
-        if (p[0].revents) {
-            uint64_t v;
-            /* poll() said that it has something. NOLINTNEXTLINE(clang-analyzer-unix.BlockInCriticalSection) */
-            if (read(l->host.wake_fd, &v, sizeof v) < 0) v = 0;
-        }
+        if (l->closing || l->pool.srv_dead) continue;
+        sk_host_reports(l);
+        sk_loop_dispatch(l);
+        if (l->n_callers) pthread_cond_broadcast(&l->turn);
+        sk_bell_ring(&l->ctl->bell[0]);
+        sk_bell_ring(&l->ctl->bell[1]);
     }
+    pthread_mutex_unlock(&l->mu);
+    return NULL;
 }
 
 sk_rc sk_host_start(struct sk_local *l, struct sk_err *err) {
     SK_TRY(sk_pool_server(l, err));
     if (sk_machine_) return SK_OK; /* a simulation: whoever waits does what the threads do */
-    l->host.wake_fd = SK_FAULT("pool.eventfd") ? (errno = EMFILE, -1) : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (l->host.wake_fd < 0) return SK_ERR_SYS(err, "eventfd");
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -166,20 +169,13 @@ sk_rc sk_host_start(struct sk_local *l, struct sk_err *err) {
 
 void sk_host_stop(struct sk_local *l) {
     if (l->host.threads_up) {
-        uint64_t one = 1;
-        if (write(l->host.wake_fd, &one, sizeof one) < 0) {
-            fprintf(stderr,
-                    "skate: the program has closed descriptors of the engine (closefrom, os.closerange, a daemon's double fork): %s; keep "
-                    "those that it did not open, or call skate.init() after closing them\n",
-                    strerror(errno));
-            pthread_cancel(l->host.watch_thread); /* it sleeps in poll(), a cancellation point, without the lock */
-        }
+        if (sk_pool_fd_lost(l)) fprintf(stderr, "skate: " SK_FD_LOST "\n");
+        pthread_cond_broadcast(&l->host.server);
+        pthread_cancel(l->host.watch_thread);
         sk_bell_ring(&l->ctl->bell[1]);
         pthread_join(l->host.loop_thread, NULL);
         pthread_join(l->host.watch_thread, NULL);
         l->host.threads_up = false;
     }
     sk_forksrv_stop(&l->pool.srv);
-    if (l->host.wake_fd >= 0) close(l->host.wake_fd);
-    l->host.wake_fd = -1;
 }

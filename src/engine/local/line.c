@@ -87,7 +87,15 @@ void sk_client_send(struct sk_client *c, const void *msg, size_t len, bool wake)
 
 void sk_client_nudge(struct sk_group *g) {
     uint64_t one = 1;
+    if (g->fd >= 0 && !sk_fd_ours(g->fd, g->fd_id)) sk_client_fd_lost(g->c);
     if (g->fd >= 0 && write(g->fd, &one, sizeof one) < 0) SK_ASSERT(errno == EAGAIN); /* it is readable then */
+}
+
+void sk_client_fd_lost(struct sk_client *c) {
+    (void)snprintf(c->slot->crash, sizeof c->slot->crash,
+                   "user code has closed descriptors of the worker (closefrom, os.closerange, dup2 over them); it should keep those that "
+                   "it did not open");
+    abort();
 }
 
 /* All event loops of an async actor that are there. Locked. */

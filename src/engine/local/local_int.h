@@ -131,8 +131,8 @@ struct sk_local {
     struct { /* host: the engine's threads */
         pthread_t loop_thread, watch_thread;
         bool threads_up;
-        bool roomy;  /* found so at the last look: much more was known than is now */
-        int wake_fd; /* eventfd: ends the watch thread */
+        bool roomy;            /* found so at the last look: much more was known than is now */
+        pthread_cond_t server; /* the watch thread, while there is none */
     } host;
     struct { /* of the program, from its opening on: see conf.h */
         bool (*interrupted)(void *ctx);

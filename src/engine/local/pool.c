@@ -10,7 +10,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,6 +18,7 @@
 #include "base/fault.h"
 #include "base/mem.h"
 #include "base/vec.h"
+#include "engine/host.h"
 #include "engine/local/local_int.h"
 
 #define LOOK_NS INT64_C(50000000)        /* between two looks at who is stopped */
@@ -73,7 +73,13 @@ void sk_pool_close(struct sk_local *l) {
     sk_free(p->workers);
 }
 
+bool sk_pool_fd_lost(const struct sk_local *l) {
+    return !sk_machine_ &&
+           (sk_seg_lost(&l->ctl_seg) || sk_seg_lost(&l->data_seg) || sk_forksrv_lost(&l->pool.srv) || sk_prints_lost(l->prints));
+}
+
 sk_rc sk_pool_server(struct sk_local *l, struct sk_err *err) {
+    if (sk_pool_fd_lost(l)) return SK_ERR(err, SK_EDEAD, SK_FD_LOST);
     int keep[4] = {l->ctl_seg.fd, l->data_seg.fd}, n_keep = 2, hand = sk_prints_hand(l->prints);
     if (l->data_seg.tail) keep[n_keep++] = l->data_seg.tail_fd;
     if (hand >= 0) keep[n_keep++] = hand;
@@ -94,8 +100,7 @@ sk_rc sk_pool_server(struct sk_local *l, struct sk_err *err) {
     if (rc != SK_OK) return rc;
     l->pool.srv_dead = false;
     l->pool.n_servers++;
-    uint64_t one = 1; /* the watch thread must look at the new socket */
-    if (l->host.wake_fd >= 0 && write(l->host.wake_fd, &one, sizeof one) < 0) return SK_ERR_SYS(err, "waking the watch thread");
+    pthread_cond_broadcast(&l->host.server);
     if (l->pool.spawn.note.n) rc = sk_forksrv_note(&l->pool.srv, l->pool.spawn.note.p, l->pool.spawn.note.n, err);
     return rc;
 }
@@ -108,6 +113,10 @@ bool sk_pool_server_gone(struct sk_local *l) {
 static void in_vain(struct sk_local *l, const char *why) { snprintf(l->pool.in_vain, sizeof l->pool.in_vain, "%.300s", why); }
 
 void sk_pool_server_failed(struct sk_local *l, bool by_itself, const char *why) {
+    if (sk_pool_fd_lost(l)) {
+        in_vain(l, SK_FD_LOST);
+        return;
+    }
     char how[sizeof l->pool.in_vain];
     uint32_t n = l->pool.starts.n + 1;
     if (n == 1) snprintf(how, sizeof how, "%.300s", why);
@@ -195,6 +204,10 @@ struct sk_lworker *sk_pool_spawn(struct sk_local *l) {
     }
     if (l->pool.n_bad_starts >= SK_BAD_STARTS && sk_pool_any_up(l)) return NULL;
     struct sk_err err;
+    if (sk_pool_fd_lost(l)) { /* it cannot be told so, and we would not hear of the end of what it made */
+        in_vain(l, SK_FD_LOST);
+        return NULL;
+    }
     if (l->pool.srv_dead) {
         if (!sk_starts_may(&l->pool.starts, sk_now_ns())) return NULL; /* whoever waits looks again soon as long as something is ready */
         if (sk_pool_server(l, &err) != SK_OK) {

@@ -61,6 +61,7 @@ void sk_pool_look(struct sk_local *l, int64_t now_ns);
 void sk_pool_reap(struct sk_local *l, int64_t now_ns);                    /* idle workers, leases, punching */
 sk_rc sk_pool_server(struct sk_local *l, struct sk_err *err) SK_MUST_USE; /* a fork server */
 /* It has ended; its workers are dead, and not buried yet. True: by itself. */
+bool sk_pool_fd_lost(const struct sk_local *l); /* the user has closed descriptors that workers are made with */
 bool sk_pool_server_gone(struct sk_local *l);
 /* One ended, or could not be started, and no worker was ready: the next one has to wait, or what waits for workers fails, by the loop. */
 void sk_pool_server_failed(struct sk_local *l, bool by_itself, const char *why);

@@ -32,6 +32,7 @@
 
 struct source {
     int fd, to;
+    struct sk_fd_id id;
     uint32_t slot;
     int32_t pid;
     SK_VEC(char) rest; /* of a line that has not ended */
@@ -42,6 +43,7 @@ struct sk_prints {
     struct sk_prints_news news; /* first: read inline */
     bool none;
     int hand[2], ep, wake, lock_fd;
+    struct sk_fd_id hand_id[2], ep_id, wake_id, lock_id;
     const uint8_t *ctl; /* a mapping of its own: it outlives the engine */
     size_t ctl_size;
     SK_VEC(struct source *) sources;
@@ -68,6 +70,9 @@ sk_rc sk_prints_open(bool none, struct sk_prints **out, struct sk_err *err) {
         sk_prints_close(p);
         return rc;
     }
+    for (int i = 0; i < 2; i++) p->hand_id[i] = sk_fd_id(p->hand[i]);
+    p->ep_id = sk_fd_id(p->ep);
+    p->wake_id = sk_fd_id(p->wake);
     *out = p;
     return SK_OK;
 }
@@ -80,6 +85,7 @@ sk_rc sk_prints_attach(struct sk_prints *p, const struct sk_seg *ctl, struct sk_
     p->ctl_size = ctl->size;
     p->news.now = &((const struct sk_ctl *)base)->printed;
     p->lock_fd = fcntl(ctl->fd, F_DUPFD_CLOEXEC, 3);
+    p->lock_id = ctl->id;
     return p->lock_fd < 0 ? SK_ERR_SYS(err, "a descriptor of the control segment (check ulimit -n)") : SK_OK;
 }
 
@@ -91,12 +97,26 @@ static void close_fd(int *fd) {
 }
 
 static void forget(struct sk_prints *p, struct source *s) {
-    if (p->ep >= 0) (void)epoll_ctl(p->ep, EPOLL_CTL_DEL, s->fd, NULL); /* closing is not enough: a forked copy of the driver may hold it */
-    close_fd(&s->fd);
+    if (sk_fd_ours(p->ep, p->ep_id)) /* closing is not enough: a forked copy of the driver may hold it */
+        (void)epoll_ctl(p->ep, EPOLL_CTL_DEL, s->fd, NULL);
+    sk_fd_close(&s->fd, s->id);
     for (uint32_t i = 0; i < p->sources.n; i++)
         if (p->sources.p[i] == s) p->sources.p[i] = p->sources.p[--p->sources.n];
     sk_vec_free(&s->rest);
     sk_free(s);
+}
+
+static void close_all(struct sk_prints *p) {
+    for (int i = 0; i < 2; i++) sk_fd_close(&p->hand[i], p->hand_id[i]);
+    sk_fd_close(&p->ep, p->ep_id);
+    sk_fd_close(&p->wake, p->wake_id);
+    sk_fd_close(&p->lock_fd, p->lock_id);
+}
+
+bool sk_prints_lost(const struct sk_prints *p) {
+    if (!p || p->none) return false;
+    return !sk_fd_ours(p->hand[0], p->hand_id[0]) || !sk_fd_ours(p->hand[1], p->hand_id[1]) || !sk_fd_ours(p->ep, p->ep_id) ||
+           !sk_fd_ours(p->wake, p->wake_id);
 }
 
 void sk_prints_close(struct sk_prints *p) {
@@ -104,27 +124,21 @@ void sk_prints_close(struct sk_prints *p) {
     while (p->sources.n) forget(p, p->sources.p[0]);
     SK_DCHECK(!p->sources.n);
     sk_vec_free(&p->sources);
-    close_fd(&p->hand[0]);
-    close_fd(&p->hand[1]);
-    close_fd(&p->ep);
-    close_fd(&p->wake);
-    close_fd(&p->lock_fd);
+    close_all(p);
     if (p->ctl) (void)munmap((void *)(uintptr_t)p->ctl, p->ctl_size);
     sk_free(p);
 }
 
 void sk_prints_in_child(struct sk_prints *p) {
-    for (uint32_t i = 0; i < p->sources.n; i++) close_fd(&p->sources.p[i]->fd);
-    close_fd(&p->hand[0]);
-    close_fd(&p->hand[1]);
-    close_fd(&p->ep); /* shared with the parent, whose list it is: nothing is taken from it */
-    close_fd(&p->wake);
-    close_fd(&p->lock_fd);
+    for (uint32_t i = 0; i < p->sources.n; i++) sk_fd_close(&p->sources.p[i]->fd, p->sources.p[i]->id);
+    close_all(p); /* with the epoll, shared with the parent, whose list it is: nothing is taken from it */
 }
 
-void sk_prints_end(struct sk_prints *p) {
+bool sk_prints_end(struct sk_prints *p) {
     uint64_t one = 1;
+    if (sk_prints_lost(p)) return false;
     if (p->wake >= 0 && write(p->wake, &one, sizeof one) < 0) SK_ASSERT(errno == EAGAIN);
+    return true;
 }
 
 static bool ended(const struct sk_prints *p, int ms) {
@@ -152,7 +166,7 @@ union rights {
 
 static void add(struct sk_prints *p, int fd, int to, const struct hello *h) {
     struct source *s = sk_calloc(SK_TAG_ENGINE, sizeof *s);
-    if (s) *s = (struct source){.fd = fd, .to = to, .slot = h->slot, .pid = h->pid};
+    if (s) *s = (struct source){.fd = fd, .to = to, .id = sk_fd_id(fd), .slot = h->slot, .pid = h->pid};
     if (!s || fcntl(fd, F_SETFL, O_NONBLOCK) != 0 || !sk_vec_push(&p->sources, SK_TAG_ENGINE, s)) {
         sk_free(s); /* no memory: what is written there fails with EPIPE */
         (void)close(fd);
@@ -195,8 +209,8 @@ static void say(const struct sk_prints *p, const struct source *s, size_t n, sk_
                                    ? (const struct sk_slot *)(const void *)(p->ctl + 4096 + s->slot * sk_slot_stride())
                                    : NULL;
     bool runs = at && at->pid == s->pid && atomic_load(&at->task);
-    snprintf(label, sizeof label, "(%.*s%spid=%d) ", runs ? (int)strnlen(at->task_name, sizeof at->task_name) : 0, runs ? at->task_name : "",
-             runs ? " " : "", (int)s->pid);
+    snprintf(label, sizeof label, "(%.*s%spid=%d) ", runs ? (int)strnlen(at->task_name, sizeof at->task_name) : 0,
+             runs ? at->task_name : "", runs ? " " : "", (int)s->pid);
     line(ctx, s->to, label, text, n);
 }
 
@@ -260,20 +274,21 @@ static bool take_from(struct sk_prints *p, struct source *s, sk_prints_line *lin
 }
 
 void sk_prints_take(struct sk_prints *p, bool last, sk_prints_line *line, void *ctx) {
-    if (p->none) return;
+    if (p->none || sk_prints_lost(p)) return;
     p->news.seen = atomic_load_explicit(p->news.now, memory_order_acquire); /* before the look: what is printed after it is news */
     welcome(p);
     for (uint32_t left = last ? 0 : p->sources.n; left;) {
         struct epoll_event ev[AT_ONCE];
         int n = epoll_wait(p->ep, ev, AT_ONCE, 0);
         for (int i = 0; i < n; i++)
-            if (ev[i].data.ptr != p->hand && ev[i].data.ptr != &p->wake && !take_from(p, ev[i].data.ptr, line, ctx)) forget(p, ev[i].data.ptr);
+            if (ev[i].data.ptr != p->hand && ev[i].data.ptr != &p->wake && !take_from(p, ev[i].data.ptr, line, ctx))
+                forget(p, ev[i].data.ptr);
         if (n < AT_ONCE) return;
         left -= SK_MIN(left, AT_ONCE);
     }
     while (last && p->sources.n) {
         struct source *s = p->sources.p[0];
-        (void)take_from(p, s, line, ctx);
+        if (sk_fd_ours(s->fd, s->id)) (void)take_from(p, s, line, ctx);
         if (s->rest.n) split(p, s, true, line, ctx);
         forget(p, s);
     }
@@ -285,6 +300,7 @@ static struct {
     int plain[3]; /* what the driver's 1 and 2 are; -1: the process's own still */
     struct sk_ctl *ctl;
     int ctl_fd;
+    struct sk_fd_id ctl_id;
     bool joined;
     struct stat at[3]; /* what its own 1 and 2 are */
 } mine = {.plain = {-1, -1, -1}, .ctl_fd = -1};
@@ -334,6 +350,7 @@ void sk_prints_worker(int hand, uint32_t slot, const struct sk_seg *ctl) {
     SK_ASSERT(!mine.ctl && hand >= SK_PRINTS_NONE); /* once a process */
     mine.ctl = (struct sk_ctl *)(void *)ctl->base;
     mine.ctl_fd = ctl->fd;
+    mine.ctl_id = ctl->id;
     if (hand == SK_PRINTS_NONE) {
         int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
         for (int to = 1; null >= 0 && to <= 2; to++) replace(to, null);
@@ -361,7 +378,7 @@ void sk_prints_done(void) {
 int32_t sk_prints_terminal(struct sk_prints *p, bool take, bool wait) {
     struct flock k = {.l_type = take ? F_WRLCK : F_UNLCK, .l_whence = SEEK_SET, .l_len = 1};
     int fd = p ? p->lock_fd : mine.ctl_fd;
-    if (fd < 0 || fcntl(fd, wait ? F_SETLKW : F_SETLK, &k) == 0) return 0;
+    if (!sk_fd_ours(fd, p ? p->lock_id : mine.ctl_id) || fcntl(fd, wait ? F_SETLKW : F_SETLK, &k) == 0) return 0;
     if (wait || fcntl(fd, F_GETLK, &k) != 0) return -1; /* a signal came */
     return k.l_type == F_UNLCK ? -1 : k.l_pid;
 }

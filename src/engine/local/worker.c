@@ -90,6 +90,7 @@ bool sk_worker_step(struct sk_engine *client, uint32_t index) {
     SK_ASSERT(index < c->n_groups);
     struct sk_group *own = &c->groups[index];
     uint64_t n;
+    if (!sk_fd_ours(own->fd, own->fd_id)) sk_client_fd_lost(c);
     if (read(own->fd, &n, sizeof n) < 0) SK_ASSERT(errno == EAGAIN);
     pthread_mutex_lock(&c->mu);
     for (bool again = true; again;) { /* user code may end tasks meanwhile: the list is walked from its start */
@@ -201,6 +202,7 @@ static void become_concurrent(struct sk_client *c, const struct sk_msg *m) {
     for (uint32_t i = 0; i < n; i++) {
         g[i].fd = -1;
         if (c->is_async && good && (g[i].fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0) good = SK_ERR_SYS(&err, "eventfd") == SK_OK;
+        g[i].fd_id = sk_fd_id(g[i].fd);
     }
     if (good) requeue(c);
     if (good && sk_client_start_reader(c, &err) == SK_OK) return;
@@ -340,7 +342,7 @@ void sk_client_init(struct sk_client *c, struct sk_slot *slot, int32_t pid, stru
 static struct sk_client *the_client; /* one a process, for the crash handler */
 
 int sk_worker_crash_fd(void) {
-    if (!the_client) return -1;
+    if (!the_client || sk_seg_lost(&the_client->ctl_seg)) return -1;
     char path[64];
     snprintf(path, sizeof path, "/proc/self/fd/%d", the_client->ctl_seg.fd);
     int fd = open(path, O_RDWR | O_CLOEXEC);

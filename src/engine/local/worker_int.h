@@ -35,7 +35,8 @@ struct sk_running { /* part of a task under way */
 struct sk_group { /* calls of an actor that run side by side */
     struct sk_client *c;
     uint32_t max, n_running, n_threads, n_idle, n_queued;
-    int fd;               /* of an async actor: eventfd that its event loop looks at; else -1 */
+    int fd; /* of an async actor: eventfd that its event loop looks at; else -1 */
+    struct sk_fd_id fd_id;
     struct sk_list queue; /* sk_msg */
     pthread_cond_t cond;  /* threads of the group wait for calls */
 };
@@ -105,6 +106,7 @@ void sk_client_unkeep(struct sk_client *c, const void *of); /* locked: the pins 
 void sk_client_idle(struct sk_client *c);                   /* nothing to do: give the lease back */
 void sk_client_wait(struct sk_client *c, int64_t deadline); /* locked, has_reader: until something came, or about so */
 sk_rc sk_client_start_reader(struct sk_client *c, struct sk_err *err) SK_MUST_USE; /* locked */
+void sk_client_fd_lost(struct sk_client *c) __attribute__((noreturn));             /* the worker ends, and says why */
 void sk_client_nudge(struct sk_group *g);                                          /* its event loop looks again */
 #define REQ_AT 8                                                                   /* of most requests: where their number stands */
 /* Requests and their answers, not locked; see line.c. */

@@ -462,8 +462,7 @@ TEST_SLOW(crash_nth_allocation, 300) {
 }
 
 TEST(crash_refused_system_calls) {
-    static const char *const points[] = {"seg.memfd",     "seg.truncate", "seg.mode",   "seg.mmap",
-                                         "forksrv.start", "pool.eventfd", "pool.thread"};
+    static const char *const points[] = {"seg.memfd", "seg.truncate", "seg.mode", "seg.mmap", "forksrv.start", "pool.thread"};
     eng_open(&(struct eng_opt){0}); /* TSan has a thread of its own from the first one on */
     eng_close_now();
     int fds = n_fds(), threads = n_threads();

@@ -360,14 +360,128 @@ def test_locks_that_other_threads_hold(ray):
         other.join()
 
 
-def test_a_program_that_closes_the_engines_descriptors():
-    """It died of an assertion at the end."""
-    rc, out, err = run("""
-        import os
-        import skate as ray
-        ray.init(num_cpus=1, object_store_memory=64 << 20)
-        os.closerange(3, 4096)
-        ray.shutdown()
-        print("end")
-    """)
-    assert (rc, out) == (0, "end\n") and "has closed descriptors of the engine" in err and "assertion" not in err, err
+BEGIN = """
+    import os
+    import skate as ray
+
+    ray.init(num_cpus=1, object_store_memory=64 << 20)
+
+    @ray.remote
+    def f(x):
+        return x
+
+    def tell(get):
+        try:
+            print(get())
+        except ray.exceptions.RayError as e:
+            print(type(e).__name__, e)
+"""
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_a_program_that_closes_the_engines_descriptors(warm):
+    """It died of an assertion at the end; a new worker was refused for a "Bad file descriptor (9 times in a row)"."""
+    rc, out, err = run(
+        BEGIN
+        + f"""
+    if {warm}:
+        ray.get(f.remote(1))
+    ray.put(bytes(1 << 20))
+    os.closerange(3, 4096)
+    tell(lambda: ray.get(f.options(runtime_env={{"env_vars": {{"A": "1"}}}}).remote(1), timeout=60))  # of a new worker
+    tell(lambda: len(ray.get(ray.put(bytes(4 << 20)))))
+    ray.shutdown()
+    ray.init(num_cpus=1, object_store_memory=64 << 20)
+    print(ray.get(f.remote(2)))
+    """
+    )
+    assert rc == 0 and "assertion" not in err, err
+    task, put, again = out.splitlines()
+    assert (
+        task.startswith("WorkerCrashedError task f cannot be run: the program has closed descriptors of the engine")
+        and "init() after" in task
+    )
+    assert "in a row" not in task and (put, again) == (str(4 << 20), "2")
+    assert err.count("has closed descriptors of the engine") == 1, err
+
+
+def test_what_a_program_opens_in_place_of_the_engines_descriptors_is_its_own(tmp_path):
+    """The engine wrote counters of 8 bytes into it, took commands to it, and closed it."""
+    rc, out, err = run(
+        BEGIN
+        + """
+    import sys
+    mine = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+    os.write(mine, b"x" * 100_000)
+    all = [n for n in range(3, mine + 1) if os.path.exists(f"/proc/self/fd/{n}")]
+    for n in all:
+        os.dup2(mine, n)
+    ref = ray.put(bytes(16 << 20))
+    del ref  # its pages are given back
+    tell(lambda: ray.get(f.remote(1), timeout=60))
+    ray.shutdown()
+    print(all == [n for n in all if os.fstat(n).st_ino == os.fstat(mine).st_ino])
+    """,
+        str(tmp_path / "mine"),
+    )
+    assert rc == 0 and "has closed descriptors of the engine" in out.splitlines()[0] and out.splitlines()[1:] == ["True"], out + err
+    assert (tmp_path / "mine").read_bytes() == b"x" * 100_000
+
+
+def test_a_task_that_closes_its_workers_descriptors():
+    """An actor with an event loop died of an assertion. A task that needs none of them goes on, and so do those after it."""
+    rc, out, err = run(
+        BEGIN
+        + """
+    @ray.remote
+    def closes():
+        os.closerange(3, 65536)
+        return "closed"
+
+    @ray.remote
+    class Actor:
+        async def closes(self):
+            os.closerange(3, 65536)
+
+        async def f(self):
+            return 1
+
+    tell(lambda: [ray.get(r, timeout=60) for r in (closes.remote(), f.remote(1))] + [len(ray.get(f.remote(bytes(1 << 20))))])
+    a = Actor.remote()
+    tell(lambda: ray.get([ray.get(a.closes.remote(), timeout=60), a.f.remote()][1], timeout=60))
+    tell(lambda: ray.get(f.remote(3), timeout=60))
+    """
+    )
+    lines = out.splitlines()
+    assert rc == 0 and lines[0] == "['closed', 1, 1048576]" and lines[-1] == "3", out + err
+    assert lines[1].startswith("ActorDiedError") and "assertion" not in err, out + err
+    assert "user code has closed descriptors of the worker" in out or "event loop of the actor ended" in out, out
+
+
+@pytest.mark.parametrize("closes", [False, True])
+def test_a_daemon_of_the_driver_has_an_engine_of_its_own(closes):
+    """As any child of the driver; it is forked twice, and its parent has gone."""
+    rc, out, err = run(
+        BEGIN
+        + f"""
+    ref = ray.put(4)
+    r, w = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.dup2(w, 1)
+            if {closes}:
+                os.closerange(3, 4096)
+            tell(lambda: ray.get(f.remote(1), timeout=60))
+            tell(lambda: ray.get(ref))
+            ray.shutdown()
+            print("end", flush=True)
+        os._exit(0)
+    os.close(w)
+    os.wait()
+    print(open(r).read(), ray.get(ref))
+    """
+    )
+    assert rc == 0, err
+    first, second, *end = out.splitlines()
+    assert first == "1" and second.startswith("UnknownOwnerError") and "was forked" in second and end == ["end", " 4"], out + err
