@@ -98,7 +98,7 @@ KNOBS = {
     "spill_bytes": (
         -1,
         "SKATE_SPILL_BYTES",
-        "most bytes of disk for them; -1: nine tenths of what is free there, asked anew when more is wanted",
+        "most bytes of disk for them; -1: nine tenths of what is free there, asked anew when more is wanted; 0: none, as without a directory",
     ),
     "overflow_bytes": (
         -1,
@@ -245,5 +245,5 @@ def resolve(given):
     if not out["memory_limit"] and said and out["memory"] >= LEAST_MEMORY:
         out["memory_limit"] = int(out["memory"]) + int(out["object_store_memory"])
     dirs = out["spill_dir"]
-    out["spill_dir"] = directories("spill_dir", dirs) if dirs else []
+    out["spill_dir"] = directories("spill_dir", dirs) if dirs and out["spill_bytes"] != 0 else []
     return out

@@ -218,6 +218,158 @@ def test_memory_is_watched(start):
     assert skate.get(grow.remote(200)) == 200 * MIB  # nobody looks
 
 
+# ---- tasks, actors, Datasets
+
+
+def as_task(fn, **need):
+    return skate.get(skate.remote(fn).options(**{"num_cpus": 0, **need}).remote(), timeout=60)
+
+
+def as_actor(fn, **need):
+    @skate.remote
+    class Actor:
+        def call(self):
+            return fn()
+
+    return skate.get(Actor.options(**{"num_cpus": 0, **need}).remote().call.remote(), timeout=60)
+
+
+def as_dataset(fn, **need):
+    ds = skate.data.range(1, override_num_blocks=1)
+    return ds.map_batches(lambda batch: {"x": [fn()]}, batch_size=1, **(need or {"num_cpus": 0.1})).take_all()[0]["x"]
+
+
+def as_pool(fn, **need):
+    class Pool:
+        def __call__(self, batch):
+            return {"x": [fn()]}
+
+    ds = skate.data.range(1, override_num_blocks=1)
+    return ds.map_batches(Pool, concurrency=1, batch_size=1, **(need or {"num_cpus": 0.1})).take_all()[0]["x"]
+
+
+WAYS = {"task": as_task, "actor": as_actor, "dataset": as_dataset, "pool": as_pool}
+
+
+def works(way, fn, **need):
+    """Whether it runs, or there is too little of what it needs."""
+    try:
+        way(fn, **need)
+    except (skate.exceptions.RayError, ValueError, RuntimeError):
+        return False
+    return True
+
+
+def needs(**need):
+    return lambda way, folder, capsys: works(way, os.getpid, **need)
+
+
+def does(fn):
+    """Whether it comes to its end in a worker."""
+    return lambda way, folder, capsys: works(way, fn)
+
+
+def gives(fn):
+    return lambda way, folder, capsys: way(fn)
+
+
+def runs(fn):
+    """How often it is begun."""
+
+    def probe(way, folder, capsys):
+        def counted():
+            open(os.path.join(folder, str(time.monotonic_ns())), "w").close()
+            return fn()
+
+        works(way, counted)
+        return len(os.listdir(folder))
+
+    return probe
+
+
+def prints(way, folder, capsys):
+    way(lambda: print("hello"))
+    return capsys.readouterr().out
+
+
+def put_much():
+    return len([skate.put(np.full(8 * MIB, i, np.uint8)) for i in range(5)])
+
+
+def grows(stay_s):
+    return lambda: grow._function(200, stay_s)
+
+
+def ram(n, **more):
+    return {"memory_limit": n, "memory_monitor_refresh_ms": 20, "task_oom_retries": 0, **more}
+
+
+TIGHT = {"spill_dir": "", "overflow_bytes": 0}
+HERE = os.getpid()
+
+# knob: what it and others are set to, what is then seen of a call, and by which probe. A dict: by the kind of call, where they differ.
+HEARD = {
+    "engine": [
+        ({"engine": "local"}, False, gives(lambda: os.getpid() == HERE)),
+        ({"engine": "inline"}, True, gives(lambda: os.getpid() == HERE)),
+    ],
+    "num_cpus": [({"num_cpus": 2}, False, needs(num_cpus=3)), ({"num_cpus": 3}, True, needs(num_cpus=3))],
+    "num_gpus": [({"num_gpus": 0}, False, needs(num_gpus=2)), ({"num_gpus": 2}, True, needs(num_gpus=2))],
+    "memory": [({"memory": 200 * MIB}, False, needs(memory=300 * MIB)), ({"memory": 400 * MIB}, True, needs(memory=300 * MIB))],
+    "object_store_memory": [
+        ({"object_store_memory": 16 * MIB, **TIGHT}, False, does(lambda: np.zeros(24 * MIB, np.uint8))),
+        ({"object_store_memory": 96 * MIB, **TIGHT}, True, does(lambda: np.zeros(24 * MIB, np.uint8))),
+    ],
+    "overflow_bytes": [
+        ({"object_store_memory": 16 * MIB, **TIGHT}, False, does(lambda: np.zeros(24 * MIB, np.uint8))),
+        ({"object_store_memory": 16 * MIB}, True, does(lambda: np.zeros(24 * MIB, np.uint8))),
+    ],
+    "spill_dir": [({**TIGHT}, False, does(put_much)), ({"overflow_bytes": 0}, True, does(put_much))],
+    "spill_bytes": [({"spill_bytes": 0, "overflow_bytes": 0}, False, does(put_much)), ({"overflow_bytes": 0}, True, does(put_much))],
+    "memory_limit": [(ram(150 * MIB), False, does(grows(60))), (ram(0), True, does(grows(0)))],
+    "memory_monitor_refresh_ms": [
+        (ram(150 * MIB), False, does(grows(60))),
+        (ram(150 * MIB, memory_monitor_refresh_ms=0), True, does(grows(0))),
+    ],
+    "task_oom_retries": [  # of tasks, as max_retries
+        (ram(150 * MIB), {"task": 1, "dataset": 1, "actor": 1, "pool": 4}, runs(grows(60))),
+        (ram(150 * MIB, task_oom_retries=1), {"task": 2, "dataset": 2, "actor": 1, "pool": 4}, runs(grows(60))),
+    ],
+    "max_workers": [
+        ({"max_workers": 1}, False, does(lambda: skate.get(pid.remote()))),
+        ({"max_workers": 2}, True, does(lambda: skate.get(pid.remote()))),
+    ],
+    "preload": [
+        ({"preload": ""}, False, gives(lambda: "colorsys" in sys.modules)),
+        ({"preload": "colorsys"}, True, gives(lambda: "colorsys" in sys.modules)),
+    ],
+    "print_labels": [({"print_labels": 0}, "hello\n", prints)],
+    "max_retries": [  # of tasks: actors have max_restarts and max_task_retries, as in Ray, also those of a Dataset
+        ({"max_retries": 0}, {"task": 1, "dataset": 1, "actor": 1, "pool": 4}, runs(lambda: os._exit(1))),
+        ({"max_retries": 4}, {"task": 5, "dataset": 5, "actor": 1, "pool": 4}, runs(lambda: os._exit(1))),
+    ],
+}
+# Of the engine as a whole: no task, actor or Dataset is done otherwise. The tests above try them.
+OF_THE_ENGINE = {"memory_usage_threshold", "spin_us", "idle_reap_s", "lineage_bytes", "seed"}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("knob", HEARD)
+def test_a_knob_is_heard_by(start, knob, way, tmp_path, capsys, monkeypatch):
+    """Said in _system_config for two of the ways, in the environment for the others."""
+    for i, (given, expected, probe) in enumerate(HEARD[knob]):
+        (tmp_path / str(i)).mkdir()
+        for _, variable, _ in config.KNOBS.values():
+            monkeypatch.delenv(variable, raising=False)
+        start(by_env=way in ("actor", "dataset"), **given)
+        wanted = expected[way] if isinstance(expected, dict) else expected
+        assert probe(WAYS[way], str(tmp_path / str(i)), capsys) == wanted, given
+
+
+def test_every_knob_has_a_row():
+    assert set(config.KNOBS) == {*HEARD, *OF_THE_ENGINE} and not OF_THE_ENGINE & set(HEARD)
+
+
 def test_every_knob_is_tried(request):
     """By the tests above."""
     chosen = {i.function for i in request.session.items}
