@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rounds import examples
 from skate import _skate
+from skate.data.worker import stage  # noqa: F401  # it sets the merge hook
 
 
 def text(r, most=9):
