@@ -25,14 +25,14 @@ _FILE = 10  # of the arguments of CodeType, from Python 3.11 on
 
 
 def _code(code):
-    make, parts = cloudpickle.Pickler.dispatch_table[CodeType](code)
+    make, parts = cloudpickle.Pickler.dispatch_table[CodeType](code)  # pyright: ignore[reportAssignmentType]
     return make, (*parts[:_FILE], code.co_filename, *parts[_FILE + 1 :])
 
 
 class Pickler(cloudpickle.Pickler):
     """cloudpickle.Pickler whose code objects keep the name of their file."""
 
-    dispatch_table = ChainMap({CodeType: _code}, *cloudpickle.Pickler.dispatch_table.maps)
+    dispatch_table = ChainMap({CodeType: _code}, *cloudpickle.Pickler.dispatch_table.maps)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def dump(obj, file, protocol=None, buffer_callback=None):

@@ -119,7 +119,7 @@ class _Finder:
             return None
         sys.meta_path.remove(_Finder)
         spec = next(filter(None, (f.find_spec(name, path, target) for f in sys.meta_path)), None)
-        if spec is not None:
+        if spec is not None and spec.loader is not None:
             execute = spec.loader.exec_module
 
             def execute_and_change(module):

@@ -14,6 +14,7 @@ import weakref
 from _thread import allocate_lock, get_ident
 
 _locks = weakref.WeakSet()
+_under_way = _frozen_importlib._module_locks  # of imports  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def lock(make=allocate_lock):
@@ -25,11 +26,11 @@ def lock(make=allocate_lock):
 
 def _in_child():
     me = get_ident()
-    for name, known in list(_frozen_importlib._module_locks.items()):  # those of imports under way only
+    for name, known in list(_under_way.items()):
         held = known()
         if held is None or held.owner is None or held.owner == me:
             continue
-        del _frozen_importlib._module_locks[name]
+        del _under_way[name]
         if getattr(getattr(sys.modules.get(name), "__spec__", None), "_initializing", False):
             del sys.modules[name]
     for made in list(_locks):

@@ -512,7 +512,9 @@ def weak_token(actor: int) -> ActorToken: ...  # not counted, `ready` is None: o
 def doing(
     label: str, what: str = "", first: int = 0, last: int = -1, source: str = "", row: int | None = None, task: int | None = None, /
 ) -> None: ...
-def prints_wait(pause_ms: int) -> bool: ...  # in the driver, on a thread of its own: until workers have printed something; False: it is over
+def prints_wait(
+    pause_ms: int,
+) -> bool: ...  # in the driver, on a thread of its own: until workers have printed something; False: it is over
 def prints_take(last: bool, labels: bool) -> list[tuple[int, bytes]]: ...  # (1 or 2, whole lines)
 def prints_end() -> bool: ...  # False: nothing wakes that thread, as the program has closed its descriptors
 def prints_close() -> None: ...

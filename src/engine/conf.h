@@ -44,8 +44,9 @@ struct sk_engine_conf {
     int64_t memory_every_ns;
     /* how often a task that was stopped for memory is run again, at no other cost; 0: until it has run alone; -1: not */
     int32_t oom_retries;
-    int32_t task_retries;         /* max_retries of tasks that do not say */
-    struct sk_prints *prints;     /* local: takes what workers print, and outlives the engine (host.h); NULL: they write where the driver's descriptors lead */
+    int32_t task_retries; /* max_retries of tasks that do not say */
+    struct sk_prints *
+        prints; /* local: takes what workers print, and outlives the engine (host.h); NULL: they write where the driver's descriptors lead */
     const struct sk_guest *guest; /* guest: what it is made of; copied */
 };
 

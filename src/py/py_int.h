@@ -60,7 +60,8 @@ enum {
     X(after_fork)    \
     X(auto_init)     \
     X(run_coroutine) \
-    X(serve_async) X(start_async) X(leave) X(apply_env) X(set_gpus) X(check_call) X(ref_await) X(ref_future) X(idle) X(named) X(prints) X(task_over)
+    X(serve_async)   \
+    X(start_async) X(leave) X(apply_env) X(set_gpus) X(check_call) X(ref_await) X(ref_future) X(idle) X(named) X(prints) X(task_over)
 
 struct py_ref;
 struct py_exec;
@@ -74,9 +75,9 @@ struct py_state {
     uint32_t n_inside;        /* threads that are in the engine without the GIL */
     bool closing, driver, worker;
     struct sk_prints *prints; /* in a driver: what its workers print; NULL: they do it themselves */
-    bool stray;        /* user code forked this process from a worker (ipc/stray.c); `worker` is set as well */
-    pid_t forked_from; /* the worker or driver from which user code forked this process, or one that it comes from; 0: none */
-    sem_t all_out;     /* posted by the last thread that leaves while closing */
+    bool stray;               /* user code forked this process from a worker (ipc/stray.c); `worker` is set as well */
+    pid_t forked_from;        /* the worker or driver from which user code forked this process, or one that it comes from; 0: none */
+    sem_t all_out;            /* posted by the last thread that leaves while closing */
     PyObject *module;
     PyTypeObject *room_type, *own_type, *states_type;
     uint32_t n_rooms; /* living: while there is none no array is looked at */
@@ -183,13 +184,13 @@ sk_rc py_to_err(struct sk_err *err, const char *what);
 
 /* ---- py_prints.c: what workers print */
 struct sk_prints *py_prints_open(bool none); /* NULL with an exception */
-void py_prints_show(struct py_state *st); /* what was printed is shown; keeps an exception that is set */
+void py_prints_show(struct py_state *st);    /* what was printed is shown; keeps an exception that is set */
 /* Of a call that waits for tasks: what they printed is shown before it returns (or raises). r as it is. */
 static inline PyObject *py_with_prints(struct py_state *st, PyObject *r) {
     if (SK_UNLIKELY(st->prints && sk_prints_due(st->prints))) py_prints_show(st);
     return r;
 }
-extern bool py_to_tidy;           /* in a worker: the task has begun a line that has no end, or has the terminal */
+extern bool py_to_tidy;            /* in a worker: the task has begun a line that has no end, or has the terminal */
 void py_tidy(struct py_state *st); /* when it ends; no exception is set */
 extern PyMethodDef py_prints_methods[];
 

@@ -112,8 +112,8 @@ static struct {
 } label = {.text = "(pid=?) "};
 
 static void set_label(const char *name) {
-    int n = snprintf(label.text, sizeof label.text, "(%.*s%spid=%d) ", (int)SK_MIN(strlen(name), (size_t)LABEL_MOST - 40), name, *name ? " " : "",
-                     (int)getpid());
+    int n = snprintf(label.text, sizeof label.text, "(%.*s%spid=%d) ", (int)SK_MIN(strlen(name), (size_t)LABEL_MOST - 40), name,
+                     *name ? " " : "", (int)getpid());
     for (int i = 0; i < n && i < LABEL_MOST; i++)
         if ((unsigned char)label.text[i] < ' ') label.text[i] = ' ';
 }
@@ -173,10 +173,11 @@ static int write_out(struct out *o) {
         Py_END_ALLOW_THREADS if (did > 0) {
             p += did;
             n -= did;
-        } else if (e == EINTR) {
+        }
+        else if (e == EINTR) {
             if (PyErr_CheckSignals() < 0) return -1;
-        } else if (e != EAGAIN) break; /* nobody is there any more */
-    }
+        }
+        else if (e != EAGAIN) break; /* nobody is there any more */ }
     sk_prints_done();
     return 0;
 }

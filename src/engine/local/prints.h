@@ -11,7 +11,8 @@ struct sk_seg;
 
 /* Driver: the engine's control segment, which they read from now on, also after its end. */
 sk_rc sk_prints_attach(struct sk_prints *p, const struct sk_seg *ctl, struct sk_err *err) SK_MUST_USE;
-int sk_prints_hand(const struct sk_prints *p); /* the end that a fork server inherits, or what stands for it: SK_PRINTS_PLAIN, SK_PRINTS_NONE */
+int sk_prints_hand(
+    const struct sk_prints *p); /* the end that a fork server inherits, or what stands for it: SK_PRINTS_PLAIN, SK_PRINTS_NONE */
 
 /* Fork server: `hand` is not for programs that its imports start. */
 void sk_prints_server(int hand);

@@ -164,7 +164,8 @@ def test_all_files_of_a_write_have_one_schema(fmt, tmp_path):
 
 def test_files_that_do_not_go_together_are_not_written(tmp_path):
     with pytest.raises(
-        TypeError, match=r"WriteParquet: column 'x' has type int64 in [0-9a-f]{32}_000000_000000.parquet and string in [0-9a-f]{32}_000001_000000.parquet"
+        TypeError,
+        match=r"WriteParquet: column 'x' has type int64 in [0-9a-f]{32}_000000_000000.parquet and string in [0-9a-f]{32}_000001_000000.parquet",
     ):
         made([1, "a"]).write_parquet(tmp_path / "out")
     assert not list((tmp_path / "out").iterdir())

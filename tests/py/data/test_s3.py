@@ -27,7 +27,9 @@ class Faults:
         key = (environ["REQUEST_METHOD"], path, environ.get("HTTP_RANGE", ""))
         with self.lock:
             n = self.seen[key] = self.seen.get(key, 0) + 1
-            h = zlib.crc32(re.sub("[0-9a-f]{32}_", "", repr(key[:2])).encode()) / 2**32  # without the id of a write, which is another each time
+            h = (
+                zlib.crc32(re.sub("[0-9a-f]{32}_", "", repr(key[:2])).encode()) / 2**32
+            )  # without the id of a write, which is another each time
             refuse = (self.always and self.always in path) or ("." in path and n <= self.times and h < self.share)
             stall = not refuse and n == 1 and h > 1 - self.stall_share
             self.refused += bool(refuse)
