@@ -370,7 +370,7 @@ def _job_facts(a: Any, conf: dict[str, Any], job_config: Any, runtime_env: dict[
     if logging:
         job["logging"] = vars(logging)
     if not conf["print_labels"]:
-        job["print_labels"] = False  # the name alone says it, to who does not unpickle it
+        job["print_labels"] = False  # a worker looks for the key in the pickled bytes and does not load them
     return job
 
 

@@ -77,8 +77,9 @@ void sk_prints_done(void);
 bool sk_prints_own(int fd, bool *joined);
 /* In a worker: a descriptor of what 1 or 2 are in the driver; -1: its own are that. Async-signal-safe. */
 int sk_prints_plain(int fd);
-/* One process of the engine at a time has the terminal: the driver while it draws (p), a worker (NULL) that runs a debugger. 0: this one has it now, or lets go; else the
- * pid of who has it, or -1: a signal came. wait: until it is free. */
+/* Takes or releases the terminal, which one process of the engine at a time has: the driver (p) while it draws, a worker (p is NULL) while it runs a debugger.
+ * With wait the call sleeps until the terminal is free. Returns 0 when this process has taken or released it, the pid of the process that has it, or -1 when a
+ * signal has interrupted the wait: the caller looks at signals and calls again. */
 int32_t sk_prints_terminal(struct sk_prints *p, bool take, bool wait);
 
 /* What this process may use: CPUs (affinity, quota of the cgroup), memory (machine or cgroup). SK_EIO: there is no /proc; SK_ENOMEM. */

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from skate import _lazy
 from skate.data.datatype import DataType, is_list
 from skate.data.expressions import (
+    SYMBOLS,
     AliasExpr,
     BinaryExpr,
     ColumnExpr,
@@ -210,14 +211,7 @@ def _is_in(a: Any, among: Expr, rb: pa.RecordBatch) -> Any:
     return pc.is_in(a, value_set=sets[a.type])
 
 
-COMPARISONS = {
-    Operation.GT: ">",
-    Operation.LT: "<",
-    Operation.GE: ">=",
-    Operation.LE: "<=",
-    Operation.EQ: "==",
-    Operation.NE: "!=",
-}
+COMPARISONS = {op: SYMBOLS[op] for op in (Operation.GT, Operation.LT, Operation.GE, Operation.LE, Operation.EQ, Operation.NE)}
 _BINARY: dict[Operation, Callable[[Any, Any], Any]] = {
     Operation.ADD: _add,
     Operation.SUB: pc.subtract_checked,

@@ -648,7 +648,7 @@ def has_user_code(e: Expr) -> bool:
     return any(isinstance(n, UDFExpr) and not isinstance(n.fn, ComputeFn) for n in walk(e))
 
 
-_SYMBOLS = {
+SYMBOLS = {
     Operation.ADD: "+",
     Operation.SUB: "-",
     Operation.MUL: "*",
@@ -677,7 +677,7 @@ def inline(e: Expr) -> str:
         return text if len(text) <= 20 else text[:17] + "..."
     if isinstance(e, BinaryExpr):
         a, b = (f"({inline(x)})" if isinstance(x, BinaryExpr) else inline(x) for x in (e.left, e.right))
-        return f"{a} {_SYMBOLS[e.op]} {b}"
+        return f"{a} {SYMBOLS[e.op]} {b}"
     if isinstance(e, UnaryExpr):
         a = f"({inline(e.operand)})" if isinstance(e.operand, BinaryExpr) else inline(e.operand)
         return f"~{a}" if e.op is Operation.NOT else f"{a}.{e.op.value}()"

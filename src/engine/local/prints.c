@@ -374,7 +374,7 @@ void sk_prints_done(void) {
 
 /* ---- the terminal, which one process at a time has --------------------------------------------------------------------------------------- */
 
-/* A lock on the first byte of the control segment's file, which the kernel takes from who dies. */
+/* The terminal is a lock on the first byte of the control segment's file. The kernel releases it when the process that holds it dies. */
 int32_t sk_prints_terminal(struct sk_prints *p, bool take, bool wait) {
     struct flock k = {.l_type = take ? F_WRLCK : F_UNLCK, .l_whence = SEEK_SET, .l_len = 1};
     int fd = p ? p->lock_fd : mine.ctl_fd;

@@ -294,7 +294,7 @@ for _ in range(2):  # once more, behind what the other one did
     own.write_parquet(folder + "/ours", mode="overwrite")
     assert x(skate.data.read_parquet(folder + "/theirs.parquet")) == want
     assert x(skate.data.read_parquet(folder + "/ours")) == want
-    sink = pa.BufferOutputStream()  # in a frame of the program's own: by who has made it
+    sink = pa.BufferOutputStream()  # neither skate nor Ray asks for the type here, so the mark in its parameters says whose it is
     with pa.ipc.new_stream(sink, ours.schema) as w:
         w.write_table(ours)
     assert ray.type_of(pa.ipc.open_stream(sink.getvalue()).read_all()) == OURS

@@ -214,8 +214,8 @@ def add(plan: Any, n: Node, params: bytes, inputs: tuple[int, ...], options: dic
 # ---- how they walk
 
 
-def in_order(root: Node) -> list[Node]:
-    """All that root needs, inputs before what takes them; nothing below what has to have all of its input first, which is a run of its own."""
+def in_order(root: Node, whole: bool = False) -> list[Node]:
+    """All that root needs, inputs before what takes them; with whole also what is below a node that has to have all of its input first, which is a run of its own."""
     order: list[Node] = []
     todo: list[tuple[Node, bool]] = [(root, False)]
     seen: set[int] = set()
@@ -226,7 +226,7 @@ def in_order(root: Node) -> list[Node]:
         elif id(n) not in seen:
             seen.add(id(n))
             todo.append((n, True))
-            if not n.operator.blocking:
+            if whole or not n.operator.blocking:
                 for i in n.inputs:
                     todo.append((i, False))
     return order

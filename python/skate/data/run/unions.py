@@ -102,7 +102,7 @@ def sampled(node: Node, rows: int) -> Node:
     def few_of(n: Node) -> Node:
         return Node("limit", f"limit={rows}", {}, (n,), limit=rows)
 
-    for n in _below_first(node):
+    for n in in_order(node, whole=True):
         inputs = [made[id(i)] for i in n.inputs]
         if needs_all(n):
             inputs = [few_of(i) for i in inputs]
@@ -114,22 +114,3 @@ def sampled(node: Node, rows: int) -> Node:
 def needs_all(node: Node) -> bool:
     """Whether it may take all of its input before it gives a row."""
     return node.operator.moves_rows or node.operator.blocking or node.operator.joins
-
-
-def _below_first(root: Node) -> list[Node]:
-    """All nodes that root is made of, inputs before what takes them. Plans may be thousands of nodes deep."""
-    out: list[Node] = []
-    done: set[int] = set()
-    todo = [root]
-    while todo:
-        n = todo[-1]
-        if id(n) in done:
-            todo.pop()
-            continue
-        missing = [i for i in n.inputs if id(i) not in done]
-        if missing:
-            todo += missing
-            continue
-        done.add(id(n))
-        out.append(n)
-    return out
