@@ -10,14 +10,23 @@ from skate import _debugger, _job, _lazy, _prints, _skate, _user_errors, options
 from skate._user_errors import only_text
 
 
-def preload_note(modules=(), path=None, cwd=None, hook=None, job=None):
+def preload_note(modules=(), path=None, cwd=None, hook=None, job=None, labels=None):
     """Bytes for the fork server: import these, use this sys.path, be there; workers call the hook (a function or a name) first and know this (pickled) of
-    their job. Where `import ray` means skate here, it does there."""
+    their job. labels: whether their prints have labels. None: what an earlier note said holds. Where `import ray` means skate here, it does there."""
     if hook is not None:
         hook = _lazy.by_value.dumps(hook, protocol=5)
     as_ray = sys.modules.get("skate._private.as_ray")
     return pickle.dumps(
-        {"modules": list(modules), "path": path, "cwd": cwd, "hook": hook, "job": job, "ray": bool(as_ray and as_ray.active())}, 5
+        {
+            "modules": list(modules),
+            "path": path,
+            "cwd": cwd,
+            "hook": hook,
+            "job": job,
+            "labels": labels,
+            "ray": bool(as_ray and as_ray.active()),
+        },
+        5,
     )
 
 
@@ -30,6 +39,8 @@ def note(data):
     _setup_hook = d.get("hook") or _setup_hook
     if d["job"]:
         _job.hand(d["job"])
+    if d["labels"] is not None:
+        _prints.labelled = d["labels"]
     if d["cwd"]:
         try:
             os.chdir(d["cwd"])
@@ -64,7 +75,7 @@ def after_fork():
         set_gpus(())
     for name in ("SKATE_FORK_FD", "SKATE_CTL"):  # the C side has unset them; os.environ was read before
         os.environ.pop(name, None)
-    _prints.begin(b"print_labels" not in _job.handed)
+    _prints.begin()
     _debugger.begin()
     numpy = sys.modules.get("numpy")
     if numpy is not None and "numpy.random" in sys.modules:

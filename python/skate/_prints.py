@@ -120,9 +120,12 @@ class _Out(io.FileIO):
         self.flush = functools.partial(_skate.say_now, fd)
 
 
-def begin(labels):
+labelled = True  # the fork server hears it from the driver (_hooks.note), and its workers have it from there
+
+
+def begin():
     """In a fresh worker."""
-    _skate.prints_begin(labels)
+    _skate.prints_begin(labelled)
     for fd, name in ((1, "stdout"), (2, "stderr")):
         old = getattr(sys, name)
         if old is None:

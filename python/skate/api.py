@@ -101,7 +101,7 @@ def _worker_argv():
     return [sys.executable, "-c", f"import sys; sys.path.insert(0, {root!r}); from skate._worker_main import main; main()"]
 
 
-def _first_note(wanted, runtime_env, job):
+def _first_note(wanted, runtime_env, job, labels):
     modules = ["skate._by_value"] + [m for m in ("numpy", "pyarrow", "pandas") if m in sys.modules]
     if "skate.data" in sys.modules:
         modules.append("skate.data.worker.stage")  # with pyarrow: imported while the program builds its plan
@@ -110,7 +110,7 @@ def _first_note(wanted, runtime_env, job):
     where = runtime_env.get("working_dir")
     surroundings.begin(path, None if where else os.getcwd())
     path = ([where] if where else []) + [_lazy.runtime_env.module_path(m) for m in runtime_env.get("py_modules") or []] + path
-    return _hooks.preload_note(modules, path, where or os.getcwd(), runtime_env.get("worker_process_setup_hook"), job)
+    return _hooks.preload_note(modules, path, where or os.getcwd(), runtime_env.get("worker_process_setup_hook"), job, labels)
 
 
 def _resources_of_environment():
@@ -280,7 +280,7 @@ def _open(a: Any, said: dict[str, Any]) -> Context:
     conf["argv"] = _worker_argv()
     conf["env"] = _worker_env(runtime_env, job)
     pickled_job = pickle.dumps(job)
-    conf["preload"] = _first_note(conf["preload"], runtime_env, pickled_job)
+    conf["preload"] = _first_note(conf["preload"], runtime_env, pickled_job, bool(conf["print_labels"]))
     if engine.is_foreign(conf["engine"]):
         surroundings.begin([], None)  # its processes have another sys.path: ours goes along with what they run
         conf["guest"] = engine.make(conf["engine"], {**conf, "job": pickled_job, "address": a.address})
@@ -369,8 +369,6 @@ def _job_facts(a: Any, conf: dict[str, Any], job_config: Any, runtime_env: dict[
     logging = a.logging_config or job_config.py_logging_config
     if logging:
         job["logging"] = vars(logging)
-    if not conf["print_labels"]:
-        job["print_labels"] = False  # a worker looks for the key in the pickled bytes and does not load them
     return job
 
 

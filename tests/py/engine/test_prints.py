@@ -276,6 +276,7 @@ skate.get(f.remote())
 def test_settings():
     both = ["error", "error", "hello", "hello"]  # what goes to stdout and what goes to stderr have no order between them
     assert sorted(line for _, line in labelled(program(SETTINGS, "{}"))) == both
+    assert sorted(line for _, line in labelled(program(SETTINGS, "{'namespace': 'print_labels'}"))) == both
     assert program(SETTINGS, "{'log_to_driver': False}") == ""
     assert sorted(program(SETTINGS, "{'_system_config': {'print_labels': 0}}").splitlines()) == both
     assert sorted(program(SETTINGS, "{}", SKATE_PRINT_LABELS="0").splitlines()) == both
