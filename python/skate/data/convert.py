@@ -61,9 +61,8 @@ class Conversions:
         last = had[-1][0] if any(rows for _, rows in had) else max((schema for schema, _ in had), key=len)
         for i, (schema, rows) in enumerate(had):
             if not schema.equals(last):
-                table = (
-                    concat_as(back(out[i], schema), last) if rows else last.empty_table()
-                )  # nobody asked a function for the type of no rows
+                # Without rows no function has said the types.
+                table = concat_as(back(out[i], schema), last) if rows else last.empty_table()
                 out[i] = keep(make(merge(_lazy.to_arrow.from_table(table))))
         return out
 

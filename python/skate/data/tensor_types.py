@@ -72,10 +72,8 @@ def _over(t: Any, cls: Any, storage_type: pa.DataType) -> Any:
 
 # ---- Ray Data in the same process
 
-_OF_RAY = (
-    "ray.data._internal.tensor_extensions.arrow",
-    "ray.air.util.tensor_extensions.arrow",
-)  # where it keeps its classes, the newer place first
+# The modules in which Ray keeps its classes, the newer one first.
+_OF_RAY = ("ray.data._internal.tensor_extensions.arrow", "ray.air.util.tensor_extensions.arrow")
 _MARK = b" "  # behind the parameters of ours, which JSON allows: nobody else writes it
 
 

@@ -10,9 +10,8 @@ from typing import Any
 from skate.data.files import http
 from skate.data.files.retry import RetriedFile, begin, retried
 
-Stamp = tuple[
-    int, ...
-]  # of a file, to tell whether it is still the one that was looked at: bytes; of a local one the time of its last change and its inode as well
+# Tells whether a file is still the one that was looked at: its bytes; for a local file also the time of its last change and its inode.
+Stamp = tuple[int, ...]
 _KINDS = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 
 

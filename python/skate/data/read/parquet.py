@@ -324,9 +324,7 @@ def _part(fragment: Any, test: Any, schema: Any) -> Any:
     if _prunes_rightly(text, any(pa.types.is_floating(f.type) and f.name in text for f in schema)):
         try:
             return fragment.subset(test, schema=schema)
-        except (
-            pa.ArrowException
-        ):  # of a column or type that is not there; or Arrow cannot compare the statistics, as those of uint64 with int64
+        except pa.ArrowException:  # The column or type is not there, or Arrow cannot compare the statistics (uint64 with int64).
             schema.empty_table().filter(test)
             return fragment
     whole = pads.FileSystemDataset([fragment], schema, fragment.format)

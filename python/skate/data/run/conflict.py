@@ -42,10 +42,8 @@ def by_files(node: Node) -> Iterator[None]:
 
 
 def _found(node: Node, column: str, a: str, b: str) -> str | None:
-    until, has = (
-        monotonic() + LOOK_S,
-        dict[str, tuple[str, Any, str]](),
-    )  # of each type: the first file that has it, its reader, the label of that
+    until = monotonic() + LOOK_S
+    has: dict[str, tuple[str, Any, str]] = {}  # type -> the first file that has it, its reader, the label of the read
     for n in below(node):
         if n.op != "read" or n.options.get("units") is None:
             continue

@@ -95,9 +95,8 @@ class Chain:
         seq, cap, target, unit, ranges, values, phase = exec_args
         if self.context is not None and settings.current is not self.context:  # another stage may have run here
             DataContext._set_current(self.context)
-        elif (
-            self.context is None and settings.current is not None and settings.current.trust_pickled_columns
-        ):  # of another Dataset, which says nothing of this one
+        # Trust that another Dataset was given, in this worker before, does not hold for this one.
+        elif self.context is None and settings.current is not None and settings.current.trust_pickled_columns:
             settings.current = None
         t = task
         running = _skate.current_task()

@@ -318,9 +318,8 @@ class _Remote:
 
     def begin(self, how: SaveMode) -> list[str] | None:
         """Makes the folder; names that are in the target now, or None when there is nothing to do."""
-        retried(
-            lambda: self.fs.create_dir(self.path, recursive=True), f"make {self.path}"
-        )  # first: to list a folder that another write makes at that moment fails
+        # The folder is made before it is listed: listing one that another write makes at that moment fails.
+        retried(lambda: self.fs.create_dir(self.path, recursive=True), f"make {self.path}")
         self.before = self.files()
         if self.before and how is SaveMode.ERROR:
             raise ValueError(

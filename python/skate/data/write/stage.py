@@ -34,10 +34,8 @@ from skate.data.write.mode import SaveMode
 BEAT_S, LIMIT_S = 15.0, 900.0
 COMMIT_S = 600.0  # longer than any other write's commit takes
 LEASE = ".lease"
-JOB, BEFORE = (
-    ".skate-job",
-    "before",
-)  # the folder of a write that can be resumed (resume.py); what one that overwrites has found when it began
+JOB = ".skate-job"  # the folder of a write that can be resumed (resume.py)
+BEFORE = "before"  # a file in it: what a write of mode "overwrite" found when it began
 _OURS = ".skate-"  # what names of this kind belong to is nobody's data
 TOLD = ".told-"
 _SEEN_BY_ALL = set(  # types of file systems whose locks all processes that can see a file share
