@@ -563,6 +563,9 @@ _SETTINGS: dict[str, tuple[Any, Check]] = {
 }
 
 
+_IN_WORKERS = ("replay_bytes", "retried_io_errors", "trust_pickled_columns")  # what operators without a function of the user read there
+
+
 def _default(name: str) -> Any:
     if name == "execution_options":
         return ExecutionOptions()
@@ -603,7 +606,8 @@ class DataContext:
     replay_bytes: A batch that makes a function of the user fail is kept for `skate replay` (data/worker/replay.py) when it has at most so many bytes; 0: none is.
     arrays_in_store: Arrays of at least so many bytes that NumPy makes inside functions of map_batches are made in the object store, so that a block of one is not copied; 0: never.
     checkpoint_config: A skate.data.checkpoint.CheckpointConfig: writes of files can be resumed.
-    enable_auto_log_stats, verbose_stats_logs: Whether each run writes its statistics to the log `ray.data`, and all of them.
+    enable_auto_log_stats: Whether each run writes its statistics to the logger `ray.data`, at the level INFO.
+    verbose_stats_logs: Whether it writes all numbers of to_json() there, too.
     max_tasks_in_flight_per_actor: Tasks that an actor of a pool has at once, one running, the others next; None: the engine chooses.
     retried_io_errors: Texts; an error of reading or writing that has one of them in its message is tried again.
     raise_original_map_exception: Whether the exception of a user's function is raised as it is.
@@ -773,6 +777,10 @@ class DataContext:
     def _set_current(cls, context: DataContext) -> None:
         with cls._lock:
             settings.current = context
+
+    def matters_in_workers(self) -> bool:
+        """Whether operators without a function of the user would do something else there by the defaults."""
+        return any(getattr(self, name) != _default(name) for name in _IN_WORKERS)
 
     def copy(self) -> DataContext:
         """An independent copy."""

@@ -19,11 +19,13 @@ from skate.serialize import is_missing, unpicklable
 
 
 def dumped(node: Node, context: DataContext, hold: list[Any] | None) -> bytes:
-    """Parameters for the workers; functions of users bring the settings of the Dataset along, and so do all operators where it trusts others (marks.py). hold: see captured.py."""
-    if not node.params and not trusting(context):
+    """Parameters for the workers. Functions of users bring the settings of the Dataset along, and so do all operators where the settings that they read differ from the defaults. hold: see
+    captured.py."""
+    matters = context.matters_in_workers()
+    if not node.params and not matters:
         return b""
     code = next((k for k in ("fn", "expr", "exprs", "fns", "code") if node.params.get(k) is not None), None)
-    own = node.params.get("fn") is not None or bool(node.params.get("by_settings")) or trusting(context)
+    own = node.params.get("fn") is not None or bool(node.params.get("by_settings")) or matters
     if code is None and not own and not node.params.get("shared"):
         return pickle.dumps(node.params, 5)
     try:
@@ -35,11 +37,6 @@ def dumped(node: Node, context: DataContext, hold: list[Any] | None) -> bytes:
             raise
         what = node.params if code == "code" else node.params[code]
         raise TypeError(f"{node.label}: {unpicklable(what, e)}") from None
-
-
-def trusting(context: DataContext | None) -> bool:
-    """Whether a run with this context unpickles the objects of others."""
-    return context is not None and context.trust_pickled_columns
 
 
 class Lowered(NamedTuple):

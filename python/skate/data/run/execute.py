@@ -142,7 +142,7 @@ def run(
     finally:
         errors.drain(log, ds.context.max_errored_blocks)
         ds._stats = DatasetStats(x.stats(), {**(ds._stats.extra if ds._stats else {}), "errors": errors, "before": before, "rules": rules})
-        ds._stats.log()
+        ds._stats.log(ds.context)
         bar.close()
         timeline.ended(x)
         x.stop()

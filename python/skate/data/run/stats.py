@@ -57,9 +57,12 @@ class DatasetStats:
     def to_json(self, **kwargs: Any) -> str:
         return json.dumps(self.to_dict(), default=str, **kwargs)
 
-    def log(self) -> None:
-        """What each operator did, to the logger "ray.data", for who asks for DEBUG."""
+    def log(self, context: Any) -> None:
+        """Writes to the logger "ray.data": the statistics, where DataContext.enable_auto_log_stats asks for them (with verbose_stats_logs all numbers as well), and at
+        the level DEBUG what each operator did."""
         log = logging.getLogger("ray.data")
+        if context.enable_auto_log_stats:
+            log.info("%s%s", self, "\n" + self.to_json(indent=1) if context.verbose_stats_logs else "")
         if log.isEnabledFor(logging.DEBUG):
             for o in self.ops:
                 kind = "ActorPoolMapOperator" if o.get("pool") else "TaskPoolMapOperator"

@@ -95,9 +95,8 @@ class Chain:
         seq, cap, target, unit, ranges, values, phase = exec_args
         if self.context is not None and settings.current is not self.context:  # another stage may have run here
             DataContext._set_current(self.context)
-        # Trust that another Dataset was given, in this worker before, does not hold for this one.
-        elif self.context is None and settings.current is not None and settings.current.trust_pickled_columns:
-            settings.current = None
+        elif self.context is None and settings.current is not None and _skate.in_worker():
+            settings.current = None  # those of another Dataset do not hold for this one, which has the defaults
         t = task
         running = _skate.current_task()
         t.reader, t.careful, t.kept = self.labels[0], bool(running and running[3]), None
