@@ -580,3 +580,18 @@ def test_writers_by_chance(tmp_path):
     seed = rounds.seed()
     killed = sum(chance(tmp_path / str(i), seed + i) for i in range(rounds.rounds(1)))
     print(f"{killed} programs killed")
+
+
+def test_the_verdict_on_a_writer():
+    for free, seen, age_s, gone in (
+        (False, True, 0, False),
+        (False, True, 10 * stage.LIMIT_S, False),  # it lives, and is slow
+        (False, False, 10 * stage.LIMIT_S, False),
+        (True, True, 0, True),  # killed, on a file system of this machine
+        (True, False, 0, False),  # another client may hold "the" lock
+        (True, False, stage.LIMIT_S, True),
+        (None, False, stage.LIMIT_S - 1, False),
+        (None, False, stage.LIMIT_S, True),
+    ):
+        assert stage.is_gone(free, seen, age_s) is gone
+    assert stage.LIMIT_S > 10 * stage.BEAT_S

@@ -112,6 +112,17 @@ def _lock(fd: int, kind: int = fcntl.LOCK_EX) -> bool | None:
     return True
 
 
+def is_gone(free: bool | None, seen: bool, age_s: float) -> bool:
+    """The verdict on the writer of a staging folder; pure.
+
+    Args:
+        free: Whether nobody holds the lock on its lease; None: there are no locks there.
+        seen: Whether a lock is seen by all who can see the folder.
+        age_s: Seconds since the lease was touched, by the clock of the file system.
+    """
+    return free is not False and (free is True and seen or age_s >= LIMIT_S)
+
+
 def _remove_if_dead(path: str, now: float) -> None:
     """Removes a staging folder whose writer is gone; what cannot be told, or removed, stays. now: the time by the clock of the file system."""
     if not os.path.isdir(path):
@@ -132,7 +143,7 @@ def _remove_if_dead(path: str, now: float) -> None:
     try:
         free = _lock(fd) if leased else None
         changed = os.fstat(fd).st_mtime if born else os.stat(path).st_mtime
-        if free is False or not (free and seen_by_all(path)) and now - changed < LIMIT_S:
+        if not is_gone(free, free is True and seen_by_all(path), now - changed):
             return
         if not path.endswith("x"):
             os.rename(path, path + "x")  # tasks of a killed run may still be at it
