@@ -207,8 +207,8 @@ static void submits(const struct st *from, uint8_t proc) {
     }
 }
 
-/* Would who waits for object `id` (or for stream task `tid`) wait for what `me` makes? A program that waits for itself hangs under any protocol;
- * such calls are left out. */
+/* True if a process that waits for object `id` (or for stream task `tid`) would wait for what task `me` makes. A program that waits for itself
+ * hangs under any protocol; such calls are left out. A task that runs has its argument, but needs it again if its result is lost later. */
 static bool waits_for(const struct st *s, uint8_t id, uint8_t tid, uint8_t me, uint32_t *seen) {
     for (uint8_t t = 1; id && !tid && t <= s->n_tasks; t++) {
         const struct task *x = &s->task[t];
@@ -220,7 +220,7 @@ static bool waits_for(const struct st *s, uint8_t id, uint8_t tid, uint8_t me, u
     *seen |= 1u << tid;
     if (tid == me) return true;
     const struct task *t = &s->task[tid];
-    if (t->arg && t->state != T_RUNNING && waits_for(s, t->arg, 0, me, seen)) return true;
+    if (t->arg && (t->state != T_RUNNING || G.cfg->losses) && waits_for(s, t->arg, 0, me, seen)) return true;
     for (uint8_t p = 1; p <= G.cfg->n_workers; p++) {
         const struct worker *w = &s->w[p];
         bool on = w->task == tid || (t->kind == K_CALL && p == G.cfg->n_workers && w->task); /* calls wait for the one before */
