@@ -711,7 +711,7 @@ void sk_place_pick(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out
         }
         if (w.need && w.order != p->starved) p->starved = w.order, p->n_bypassed = 0;
         struct sk_place_shape *best = NULL;
-        uint64_t best_rank = UINT64_MAX;
+        uint64_t best_rank = UINT64_MAX, no_worker_rank = UINT64_MAX;
         bool best_passes = false;
         for (uint32_t i = 0; i < p->n_shapes; i++) {
             struct sk_place_shape *s = p->shapes[i];
@@ -721,6 +721,7 @@ void sk_place_pick(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out
             if (r >= best_rank || (r > w.rank && !s->group && !may_pass(p, s, &w, &passes))) continue;
             if (!sk_place_idle_for(p, head(p, s)->shape)) { /* others may have one of their environment */
                 want_worker = true;
+                no_worker_rank = SK_MIN(no_worker_rank, r);
                 continue;
             }
             best = s, best_rank = r, best_passes = passes;
@@ -736,6 +737,7 @@ void sk_place_pick(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out
             sk_list_push_back(&best->leased, &x->link);
             take(p, x);
             run(p, best, x, now_ns, out);
+            out->spawn = no_worker_rank < best_rank && !p->n_starting;
             return;
         }
         if (feed(p, &w, now_ns, out)) return;

@@ -14,8 +14,8 @@
  * ready later, is given to the caller to fail (SK_PLACE_DEAD), and a shape that no worker holds any more is used again, under another id.
  * Custom resources beyond those in sk_res are in lists of the few shapes that ask for them; while such a shape waits, another such one counts as
  * passing it.
- * A worker process has one environment for good, and has GPUs or has none: tasks of another kind need another worker. GPUs are given by
- * index, whole or a share of one.
+ * A worker process has one environment for good, and has GPUs or has none: tasks of another kind need another worker, which is
+ * asked for while younger tasks go on (`spawn`). GPUs are given by index, whole or a share of one.
  *
  * A worker whose task waits for objects gives its CPU back (and nothing else: what it has on a GPU or in memory stays there). Each such
  * wait holds a process, so with very many of them the most deeply nested tasks go first: they end the waits. Without that, 1,000 tasks
@@ -200,6 +200,7 @@ struct sk_place_pick {
     struct sk_place_group *group;   /* GROUP: it has its bundles now */
     struct sk_place_task *task;     /* RUN: removed from its queue; goes on worker. DEAD: removed from its queue; its group is */
     struct sk_place_worker *worker; /* RUN: depth already counted. STEAL: take one not started task back from it, push it, pick again */
+    bool spawn;                     /* RUN: an older task has room, but no idle worker is of its kind: start one besides */
 };
 /* Next thing to do. SPAWN: another worker process would help (the caller starts one, or not when at its limit). Call until NOTHING
  * (SPAWN counts as such when the caller cannot). */

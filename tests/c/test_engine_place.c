@@ -136,6 +136,33 @@ TEST(place_blocked_gives_cpu_not_gpu) {
     done();
 }
 
+TEST(place_younger_tasks_do_not_keep_a_worker_of_another_kind_away) {
+    sk_shape gpu;
+    setup(1, 1);
+    CHECK_OK(sk_place_shape(&p, &(struct sk_res){.amount = {SK_RES_UNIT, SK_RES_UNIT}}, &gpu, NULL));
+    push(0, 0);
+    CHECK(pick(0).task == &t[0]);
+    push(1, gpu);
+    push(2, 0);
+    sk_place_done(&p, &w[0], 1, 1); /* w[0] is idle, and has no GPU */
+    struct sk_place_pick x = pick(1);
+    CHECK(x.task == &t[2] && x.spawn);
+    sk_place_worker_starting(&p, &w[1]);
+    push(3, 0);
+    sk_place_done(&p, &w[0], 1, 2);
+    x = pick(2);
+    CHECK(x.task == &t[3] && !x.spawn); /* one comes */
+    sk_place_worker_up(&p, &w[1]);
+    push(4, 0);
+    sk_place_done(&p, &w[0], 1, 3);
+    x = pick(3);
+    CHECK(x.task == &t[1] && x.worker == &w[1] && !x.spawn);
+    sk_place_worker_gone(&p, &w[1]);
+    CHECK(pick(4).task == &t[4]);
+    sk_place_worker_gone(&p, &w[0]);
+    done();
+}
+
 TEST(place_nested_first_when_many_wait) {
     setup(1, 1);
     for (int i = 0; i < 3; i++) push(i, 0);

@@ -128,7 +128,10 @@ void sk_loop_dispatch_at(struct sk_local *l, int64_t now) {
             SK_ASSERT(!w->actor); /* its last words may be being read: then it is lost with it, not begun */
             sk_rc rc = sk_launch(l, t, w);
             if (l->place.launch != SK_LAUNCH_ALL) sk_memory_launched(&l->mem.policy, now);
-            if (rc == SK_OK) continue;
+            if (rc == SK_OK) {
+                if (pick.spawn) (void)sk_pool_spawn(l);
+                continue;
+            }
             sk_place_done(&l->place, &w->place, -1, now);
             sk_peer_retire(l, w);
             if (rc == SK_EAGAIN && t->state != SK_T_READY) { /* an argument is lost: it waits for that */

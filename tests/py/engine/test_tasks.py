@@ -637,3 +637,19 @@ def test_threads_of_the_driver(ray):
 def test_many_small_tasks(ray):
     refs = [add.remote(i, 0, c=0) for i in range(5000)]
     assert sum(ray.get(refs)) == sum(range(5000))
+
+
+@pytest.mark.parametrize("kind", [{"num_gpus": 1}, {"runtime_env": {"env_vars": {"SKATE_TEST_KIND": "1"}}}], ids=["gpu", "environment"])
+def test_younger_tasks_do_not_keep_one_of_another_kind_waiting(kind):
+    """It needs a worker process of its own; the only CPU is never free of younger tasks meanwhile."""
+    skate.shutdown()
+    with skate.init(num_cpus=1, num_gpus=1):
+        add.remote(0)
+        other = add.options(**kind).remote(1)
+        queue = [add.remote(i) for i in range(200)]
+        until = time.monotonic() + 60
+        while not skate.wait([other], timeout=0)[0]:
+            assert time.monotonic() < until, "younger tasks went first for a minute"
+            skate.get(queue[:100])
+            queue = queue[100:] + [add.remote(i) for i in range(100)]
+        assert skate.get(other) == 111
