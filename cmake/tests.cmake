@@ -30,10 +30,14 @@ add_library(test_runner OBJECT ${CMAKE_SOURCE_DIR}/tests/c/runner.c)
 target_include_directories(test_runner PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/tests/c)
 target_link_libraries(test_runner PRIVATE skate_flags)
 
+set(SK_TEST_ALSO_exec shuffle) # runs with an exchange
 foreach(layer IN LISTS SK_LAYERS)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/c/test_${layer}_*.c)
   if(sources)
     file(GLOB helpers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/c/${layer}_*.c)
+    if(layer STREQUAL shuffle) # exchanges run on exec's step
+      list(APPEND helpers ${CMAKE_SOURCE_DIR}/tests/c/exec_rig.c)
+    endif()
     skate_closure(libs ${layer} ${SK_TEST_ALSO_${layer}})
     skate_test_program(test_${layer} unit "${libs}" ${sources} ${helpers})
   endif()

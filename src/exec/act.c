@@ -12,7 +12,7 @@
 
 /* Its task sees this part of the value only. */
 static bool is_part(const struct sk_exec *x, const struct sk_blk *b) {
-    return b->slice && !x->e->no_parts && b->ref.bytes < b->pack->blk->ref.bytes;
+    return b->part && !x->e->no_parts && b->ref.bytes < b->kept->blk->ref.bytes;
 }
 
 static struct sk_arg block_arg(const struct sk_exec *x, const struct sk_blk *b) {
@@ -28,28 +28,13 @@ static void write_exec(struct sk_wr *w, const struct sk_exec *x, const struct sk
     if (s->source) sk_wr_bytes(w, s->units[t->unit].params.p, s->units[t->unit].params.n);
     else sk_wr_bytes(w, NULL, 0);
     sk_wr_u32(w, t->in.n);
-    sk_wr_u32(w, t->phase);
     for (const struct sk_blk *b = t->in.head; b; b = b->next) {
         sk_wr_u64(w, is_part(x, b) ? 0 : b->ref.row0);
         sk_wr_u64(w, b->ref.n_rows);
         sk_wr_u32(w, b->side);
-        if (!t->phase) continue;
-        sk_wr_u64(w, b->ref.bytes);
-        sk_wr_u32(w, b->pack->run);
-        sk_wr_u32(w, b->slice ? (uint32_t)b->ref.origin : 0);
-        if (t->phase != SK_PHASE_MERGE) continue;
-        sk_wr_u64(w, b->pack->n * UINT64_C(4));
-        for (uint32_t i = 0; i < b->pack->n; i++) sk_wr_u32(w, b->pack->part[i].len64);
     }
-    if (t->phase) {
-        SK_ASSERT(!s->merge || t->in.head);
-        const struct sk_pack *p = s->merge ? t->in.head->pack : NULL;
-        sk_wr_u32(w, p ? p->first : t->unit);
-        sk_wr_u32(w, p ? p->first + p->n : t->last);
-        sk_wr_u32(w, p ? 0 : s->exchange->n);
-        sk_wr_u32(w, t->shared);
-    }
-    sk_wr_u32(w, SK_MAX(t->values, 1u));
+    sk_wr_u32(w, SK_MAX(t->hint, 1u));
+    if (t->say) s->gather->ops->write(s->gather, t->say, t->in.head, w);
 }
 
 /* The argument that says what this task is; *temp gets a reference to give back after submit when it had to be put. */

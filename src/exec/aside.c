@@ -50,8 +50,8 @@ bool sk_run_left_out(struct sk_exec *x, const struct sk_stask *t, sk_oid oid, st
     char name[40];
     sk_err_prefix(err, "%s, %s", x->step->s[t->stage].label, sk_run_task_name(t, name));
     struct sk_task_verdict v = sk_exec_failed(&x->conf, &x->faults, sk_run_desc(x, t->stage), err->code, actor_lives);
-    bool awaited = t->phase == SK_PHASE_CUT || t->share; /* without its cuts nothing comes, without what a share tells wrong rows */
-    v.left_out = v.left_out && !awaited;
+    bool needed = t->say && x->step->s[t->stage].gather->ops->needed(t->say);
+    v.left_out = v.left_out && !needed;
     *actor_dead = v.actor_dead;
     if (v.left_out) aside(x, (struct sk_aside){.oid = oid, .stage = t->stage, .err = *err});
     else sk_run_fail(x, err->code, err, oid);

@@ -101,6 +101,6 @@ struct sk_blk *sk_blkq_pop(struct sk_blkq *q) {
     q->bytes -= b->ref.bytes;
     q->rows -= b->ref.n_rows;
     q->cost -= b->cost;
-    sk_list_del(&b->ahead);
+    sk_list_del(&b->link);
     return b;
 }

@@ -13,9 +13,9 @@ struct recount {
     uint64_t blocks, cost, disk, n_paid; /* of all blocks; n_paid: that cost something */
     uint64_t tasks, flying, feeding, bundles;
     uint64_t promise, feed_bytes, feed_held_n;
-    uint64_t slices, slices_of, parked, parked_disk,
-        sliced;                             /* of packs: that exist, by themselves and as packs say; what waits in exchanges */
-    uint64_t open_bytes, open_rows;         /* of one stage: what waits to be merged */
+    uint64_t parts, parts_of, parked, parked_disk,
+        sliced;                             /* parts of values: that exist, by themselves and as their values say; what is parked */
+    uint64_t waiting_bytes, waiting_rows;   /* of one stage: of what its gather holds */
     uint64_t places, early;                 /* of what went ahead: places kept for it, tasks without a number */
     int64_t cpu, cpu_actors, gpu, gpu_kept; /* gpu_kept: by living actors */
 };
@@ -31,13 +31,12 @@ static bool block(const struct sk_step *x, const struct sk_blk *b, struct recoun
     r->disk += b->on_disk ? b->cost : 0;
     r->n_paid += b->cost > 0;
     r->places += b->early != NULL;
-    r->slices += b->slice;
+    r->parts += b->part;
     NEED(!b->cost || !x->conf.moves || sk_map_get(&x->by_oid, b->ref.oid) == b);
     NEED(!b->early == (b->ref.oid != 0) && (!b->early || b->early->seq == SK_NO_SEQ));
-    NEED(!b->pack || b->slice == (b->pack->blk != b));
-    NEED(!b->pack || b->slice || !b->pack->sample || block(x, b->pack->sample, r));
-    return !b->slice ||
-           (!b->cost && !b->on_disk && b->ref.oid == b->pack->blk->ref.oid && b->ref.row0 + b->ref.bytes <= b->pack->blk->ref.bytes);
+    NEED(!b->kept || b->part == (b->kept->blk != b));
+    return !b->part ||
+           (!b->cost && !b->on_disk && b->ref.oid == b->kept->blk->ref.oid && b->ref.row0 + b->ref.bytes <= b->kept->blk->ref.bytes);
 }
 
 static bool queue(const struct sk_step *x, const struct sk_blkq *q, struct recount *r) {
@@ -61,8 +60,8 @@ static bool task(const struct sk_step *x, const struct sk_stask *t, struct recou
     r->flying += !t->over;
     r->feeding += !t->over && st->feeder;
     r->promise += t->promise + t->read + t->work;
-    r->sliced += sk_phase_reduces(t->phase) && !t->over ? t->in.bytes - t->read : 0;
-    NEED(!(t->read + t->work) || (!t->over && st->exchange));
+    r->sliced += sk_task_has_parts(t) && !t->over ? t->in.bytes - t->read : 0;
+    NEED(!(t->read + t->work) || (!t->over && st->gather));
     r->feed_bytes += st->feeder ? t->promise + t->held.cost : 0;
     r->feed_held_n += st->feeder ? t->held.n : 0;
     s->in_flight += !t->over;
@@ -99,7 +98,7 @@ static bool tasks(const struct sk_step *x, uint32_t si, struct recount *r, struc
 }
 
 static bool inputs(const struct sk_step *x, const struct sk_sstage *s, struct recount *r) {
-    uint64_t ready = 0, bytes = r->open_bytes, rows = r->open_rows;
+    uint64_t ready = 0, bytes = r->waiting_bytes, rows = r->waiting_rows;
     NEED(!s->ready == !s->ready_last && (!s->ready || (!s->ready->early && !s->ready_last->next)));
     for (const struct sk_bundle *b = s->ready; b; b = b->next) {
         NEED(queue(x, &b->q, r) && (!b->early || (!b->q.n && b->early->seq == SK_NO_SEQ)));
@@ -122,42 +121,25 @@ static bool inputs(const struct sk_step *x, const struct sk_sstage *s, struct re
         rows += s->open->q.rows;
     }
     SK_LIST_EACH (it, &s->ahead) {
-        const struct sk_blk *b = sk_container_of(it, struct sk_blk, ahead);
+        const struct sk_blk *b = sk_container_of(it, struct sk_blk, link);
         NEED(b->ref.oid && !b->early && b->of && &x->s[x->s[b->of->stage].parent] == s);
     }
     return bytes == s->ready_bytes && rows == s->ready_rows;
 }
 
-static bool pack(const struct sk_step *x, const struct sk_pack *p, struct recount *r) {
-    NEED(p->blk->pack == p && !p->blk->slice && p->parked && (p->slices || p->more) && block(x, p->blk, r));
-    *(p->blk->on_disk ? &r->parked_disk : &r->parked) += p->blk->cost;
-    r->slices_of += p->slices;
-    return true;
-}
-
-static bool packs(const struct sk_step *x, const struct sk_sstage *s, struct recount *r) {
-    const struct sk_exchange *e = s->exchange;
-    uint64_t rest = 0;
-    for (uint32_t i = 0; s->merge && i < s->merge->open.n; i++) {
-        const struct sk_bundle *b = s->merge->open.p[i].b;
-        NEED(queue(x, &b->q, r) && b->q.n);
-        r->bundles++;
-        r->open_bytes += b->q.bytes;
-        r->open_rows += b->q.rows;
+static bool gather(const struct sk_step *x, const struct sk_sstage *s, struct recount *r) {
+    const struct sk_gather *g = s->gather;
+    if (!g) return true;
+    SK_LIST_EACH (it, &g->held) NEED(block(x, sk_container_of(it, struct sk_blk, link), r));
+    SK_LIST_EACH (it, &g->parked) {
+        const struct sk_kept *k = sk_container_of(it, struct sk_kept, link);
+        NEED(k->blk->kept == k && !k->blk->part && k->parked && (k->parts || k->more) && block(x, k->blk, r));
+        *(k->blk->on_disk ? &r->parked_disk : &r->parked) += k->blk->cost;
+        r->parts_of += k->parts;
     }
-    NEED(!s->merge || (r->open_bytes == s->merge->open_bytes && (!s->merge->sample || block(x, s->merge->sample, r))));
-    if (!e) return true;
-    for (uint32_t i = 0; i < e->packs.n; i++) {
-        const struct sk_pack *p = e->packs.p[i];
-        NEED(!p || (pack(x, p, r) && (!p->place || (p->run == i && p->place == &e->packs.p[i]))));
-        rest += p && !e->running ? p->blk->ref.bytes : 0;
-    }
-    for (uint32_t i = e->next; e->running && i < e->n; i++) rest += e->bytes[i];
-    for (uint32_t k = 0; k < s->n_inputs; k++) NEED(!e->pending[k] || (!e->n && block(x, e->pending[k], r)));
-    NEED(!e->bounds || pack(x, e->bounds, r));
-    NEED(e->next <= e->n && rest == e->rest && (!s->ended || sk_exchange_spent(e)));
-    NEED(!e->untold || e->first_told);
-    return !e->running || s->n_ready || e->next == e->n || e->untold;
+    r->waiting_bytes = g->waiting_bytes;
+    r->waiting_rows = g->waiting_rows;
+    return r->sliced == g->sliced && (!s->ended || g->spent) && g->ops->check(g);
 }
 
 static bool pool(const struct sk_sstage *s, const struct of_stage *o, struct recount *r) {
@@ -180,8 +162,8 @@ static bool pool(const struct sk_sstage *s, const struct of_stage *o, struct rec
 static bool stage(const struct sk_step *x, uint32_t si, struct recount *r) {
     const struct sk_sstage *s = &x->s[si];
     struct of_stage o = {0};
-    r->sliced = r->open_bytes = r->open_rows = 0;
-    NEED(tasks(x, si, r, &o) && packs(x, s, r) && inputs(x, s, r) && (!s->exchange || r->sliced == s->exchange->sliced));
+    r->sliced = r->waiting_bytes = r->waiting_rows = 0;
+    NEED(tasks(x, si, r, &o) && gather(x, s, r) && inputs(x, s, r));
     NEED(!s->ended || sk_list_empty(&s->window));
     NEED(s->kind != SK_STAGE_LIMIT || s->left >= 0);
     NEED(!s->max_tasks || s->in_flight <= s->max_tasks);
@@ -198,7 +180,7 @@ bool sk_step_check(const struct sk_step *x) {
     NEED(r.cost == x->mem.used + x->mem.disk && r.disk == x->mem.disk && r.promise == x->mem.reserved && x->mem.used <= x->mem.peak);
     NEED((x->conf.moves ? r.n_paid : 0) == x->by_oid.n && r.blocks == x->blks.n_used && r.bundles == x->bundles.n_used &&
          r.places == r.early);
-    NEED(r.slices == r.slices_of && r.parked == x->parked && r.parked_disk == x->parked_disk);
+    NEED(r.parts == r.parts_of && r.parked == x->parked && r.parked_disk == x->parked_disk);
     NEED(r.tasks == x->tasks.n_used && r.tasks == x->slots.n - x->free_slots.n && r.flying == x->n_flying && r.feeding == x->n_feeding);
     NEED(r.cpu == x->cpu.used && r.cpu_actors == x->cpu_actors && r.gpu == x->gpu.used && r.gpu_kept == x->conf.gpu_e4 - x->gpu.total);
     NEED((!x->cpu.strict || x->cpu.used <= x->cpu.total) && (!x->gpu.strict || x->gpu.used <= x->gpu.total)); /* the user's limits hold */

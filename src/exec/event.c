@@ -17,28 +17,29 @@ static const struct sk_stask *awaited(const struct sk_exec *x, const struct sk_e
     return t && !t->over && !t->cancelled && !x->failed ? t : NULL;
 }
 
-union pack_note {
-    struct sk_pack_note head;
+union value_note {
+    struct sk_value_note head;
     uint8_t bytes[SK_NOTE_MAX];
 };
 
-/* It is a pack; its note, which lies anywhere, is copied to `pack`. */
-static bool read_pack(const struct sk_event *ev, union pack_note *pack, struct sk_step_ev *out) {
-    if (!sk_pack_note_ok(ev->note)) return false;
-    memcpy(pack->bytes, ev->note.p, ev->note.n);
-    const struct sk_pack_note *h = &pack->head;
+/* It is a value for a gather; its note, which lies anywhere, is copied to `to`. */
+static bool read_value(const struct sk_exec *x, const struct sk_event *ev, union value_note *to, struct sk_step_ev *out) {
+    const struct sk_value_note *h = &to->head;
+    if (!x->conf.gathers || ev->note.n < sizeof *h || ev->note.n > SK_NOTE_MAX) return false;
+    memcpy(to->bytes, ev->note.p, ev->note.n);
+    if (h->magic != SK_VALUE_NOTE || !x->conf.gathers->note_ok(ev->note)) return false;
     out->kind = SK_SEV_YIELDED;
     out->block = (struct sk_bref){.oid = ev->oid.v, .n_rows = h->rows, .bytes = h->bytes, .schema = h->schema};
     out->cost = ev->size_bytes;
-    out->pack = h;
+    out->note = h;
     return true;
 }
 
-static void on_yield(struct sk_exec *x, const struct sk_event *ev, union pack_note *pack, struct sk_step_ev *out) {
+static void on_yield(struct sk_exec *x, const struct sk_event *ev, union value_note *value, struct sk_step_ev *out) {
     struct sk_block_note note;
     const struct sk_stask *t = awaited(x, ev);
     out->kind = SK_SEV_TICK;
-    if (t && read_pack(ev, pack, out)) {
+    if (t && read_value(x, ev, value, out)) {
         sk_flow_add(&x->made, ev->oid.v, ev->task.v, sk_now_ns());
         return;
     }
@@ -96,8 +97,8 @@ static void take_event(struct sk_exec *x, const struct sk_event *ev) {
     struct sk_task_note_op fused[16];
     struct sk_step_ev out = {.kind = SK_SEV_TICK, .task = ev->tag, .attempt = ev->attempt};
     if (ev->kind == SK_EV_STARTED) return;
-    union pack_note pack;
-    if (ev->kind == SK_EV_YIELDED) on_yield(x, ev, &pack, &out);
+    union value_note value;
+    if (ev->kind == SK_EV_YIELDED) on_yield(x, ev, &value, &out);
     else if (ev->kind == SK_EV_DONE) on_done(ev, &out, fused);
     else if (ev->kind == SK_EV_SPILLED || ev->kind == SK_EV_RESTORED) on_moved(ev, &out);
     else on_failed(x, ev, &out);

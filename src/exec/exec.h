@@ -13,9 +13,10 @@
 #define SK_EXEC_H
 
 #include "engine/engine.h"
+#include "exec/gather.h"
 #include "plan/plan.h"
 
-/* Note of each yielded block (wire format, first bytes of sk_event.note): written by the worker, checked by event.c. */
+/* Note of each yielded block (wire format, first bytes of sk_event.note): written by the worker, checked by event.c. Of a value for a gather: struct sk_value_note. */
 struct sk_block_note {
     uint32_t magic; /* SK_BLOCK_NOTE */
     uint32_t bad;   /* 0: a block of the output. Else dead letters that stand for so many rows; rows and bytes are 0 then */
@@ -37,42 +38,10 @@ struct sk_task_note { /* n of them follow */
 };
 enum { SK_TASK_NOTE = 0x4e544b53 };
 
-/* Note of each yielded pack, in the place of a block's note (of tasks of a stage with SK_OP_PACKS; of the cut task of an exchange). A pack is one value: whole
- * blocks (block.h), one a part, one behind the other, each at a multiple of 64 bytes from the value's beginning and as long as a multiple of 64; no head of
- * its own. The value is as long as `bytes` says. Dead letters of such a stage have a block's note. */
-enum sk_pack_kind {
-    /* Part i is of partition first + i; one without rows has no bytes. A task whose output has no rows gives one part that is an empty block, for its columns. */
-    SK_PACK_PARTS = 1,
-    /* Rows in the order of the keys, cut into pages (blocks) of about 32 KiB; no parts are listed. A run without rows has one page, an empty block. */
-    SK_PACK_RUN,
-    /* Of the run that the task yields next: a block with the key columns of each page's first row, and the page's rows, offset and length. */
-    SK_PACK_SAMPLE,
-    /* Of a cut task: which pages of run `run` belong to partitions first, first + 1, ...; behind its last partition come those of the next run, from partition 0
-     * on. The value itself is empty. All partitions of each run, once, in any order. */
-    SK_PACK_CUTS,
-    /* Of a cut task, once or not at all: a block that goes to every reduce. */
-    SK_PACK_BOUNDS,
-    /* Of a reduce that has a share, once, before anything else: what goes to the one behind all that have a share of the same partitions. */
-    SK_PACK_TOLD
-};
-struct sk_pack_note {
-    uint32_t magic, kind;         /* SK_PACK_NOTE; enum sk_pack_kind */
-    uint64_t rows, bytes, schema; /* of the whole value; schema as in a block's note */
-    uint32_t first;               /* PARTS, CUTS: number of a partition */
-    uint32_t run;                 /* CUTS: its sample's place among the cut task's blocks */
-    uint32_t n, zero;             /* PARTS, CUTS: so many of these follow: */
-};
-struct sk_pack_part {     /* of PARTS; they lie one behind the other */
-    uint32_t len64, rows; /* length in units of 64 bytes */
-};
-struct sk_pack_cut {                  /* of CUTS: whole pages; neighbours may share one. The page of a run without rows is of partition 0 */
-    uint32_t off64, len64, row, rows; /* row: of its first row, in the run; rows: about, and more than 0 where it has any */
-};
-enum { SK_PACK_NOTE = 0x504b4b53, SK_PACK_PARTS_MAX = 120, SK_PACK_CUTS_MAX = 60 }; /* of a note: more are more yields */
-
 struct sk_exec_conf {
-    const char *shuffle;       /* strategy of exchanges (shuffle/by/); NULL: "auto" */
-    const char *policy;        /* NULL: "adaptive" where the engine spills, else "downstream" */
+    const struct sk_gathers
+        *gathers;       /* who makes inputs of tasks out of parts of values (gather.h); NULL: nobody. Borrowed until the run is stopped */
+    const char *policy; /* NULL: "adaptive" where the engine spills, else "downstream" */
     uint64_t memory_bytes;     /* budget for all blocks that exist or were promised; 0: chosen from the capacity of the nodes */
     uint64_t target_max_bytes; /* a task's output is cut here (128 MiB in Ray; smaller is affordable); told to the workers */
     uint64_t
@@ -95,31 +64,10 @@ struct sk_exec_conf {
 /* Arguments of a stage task (tasks: run_stage; actors: stage_call, without arg 0, which the constructor got):
  *   [0] ref: stage blob = wire: u32 n_nodes, then per node: str op name, str label, bytes params   (put once per run)
  *   [1] inline bytes, kind SK_KIND_EXEC: wire: u64 task_seq (UINT64_MAX: not known yet, a task ahead of its turn), i64 cap_rows, u64 target_max_bytes, bytes unit params (sources; else empty),
- *       u32 n_blocks, u32 phase (enum sk_exec_phase), then per block: u64 row0, u64 n_rows, u32 number of the input that it is of; where there is a phase more: see below. At the
- *       end u32 values: of a stage whose blocks are packs so many values its packs (or its runs, each with its sample) should be in, each of as many neighbouring partitions (rows), more
- *       where one would have too many parts; else 1
- *   [2..] refs: the input blocks.
- *
- * Of a stage that begins with an exchange, where phase is CUT, REDUCE, SHARE or REST, or merges (MERGE):
- *   [1] per block there is more: u64 length, u32 run, u32 row; and row0 is a byte: the part is [row0, row0 + length) of the argument. run: number of the pack in the
- *       order (input, task, yield), from 0 on; of runs what `run` of their CUTS is. row: of the part's first row, in its run; of packs of partitions: the first partition that it has bytes of. Then, before
- *       values: u32 first partition, u32 partition behind the last one, u32 number of partitions in all, u32 1 + the input
- *       that several reduces of these partitions may share (0: none): the order of their rows begins with it. cap_rows is for what a reduce gives.
- *
- *   CUT     once, before all reduces, where the exchange cuts runs, and there are any. Blocks: the samples, in the order (input, task, yield); partitions 0 to n. It yields
- *           CUTS and BOUNDS only; operators fused behind the exchange do not see it.
- *   MERGE   each joins packs of the same partitions [first, behind the last), in the order (task, yield), or runs (0 to 0). Behind `row` of each block: bytes, u32 lengths of
- *           its parts in units of 64 bytes. It yields packs of these partitions, each of them once, or runs with their samples.
- *   SHARE   as REDUCE, for one share of the input that is shared: one of several, where these tell (struct sk_exchange_desc). It yields TOLD first, in the place of what depends on
- *           all shares. TOLD and what came before it must be the same whenever it runs.
- *   REST    behind them: the parts of all inputs but the shared one, of which it has the columns; and what each share told, in their order, with input number SK_SIDE_TOLD.
- *   REDUCE  each makes partitions [first, behind the last). Blocks: the bounds, if there are any, with input number SK_SIDE_BOUNDS; then the parts, in the order (input, task,
- *           yield), each a sequence of whole blocks. An input that has no rows for it has one part with n_rows 0, for its columns: its rows, if it has any, are no rows of
- *           this reduce. Without any pack of an input there is none of it. A reduce without rows gives one empty block, if the user asked for so many partitions, or nothing. */
+ *       u32 n_blocks, then per block: u64 row0, u64 n_rows, u32 number of the input that it is of; u32 hint (how its values are wanted, if a gather takes them; else 1). What is
+ *       behind it is said by the stage's gather (ops->write).
+ *   [2..] refs: the input blocks, or parts of them. Where the engine gives no parts, row0 of one is its first byte. */
 enum { SK_KIND_EXEC = 0x40u, SK_KIND_STAGE = 0x41u /* kind of arg 0 */ };
-enum sk_exec_phase { SK_PHASE_NONE, SK_PHASE_CUT, SK_PHASE_REDUCE, SK_PHASE_MERGE, SK_PHASE_SHARE, SK_PHASE_REST };
-#define SK_SIDE_BOUNDS UINT32_MAX
-#define SK_SIDE_TOLD (UINT32_MAX - 1)
 
 struct sk_exec;
 /* Checks feasibility (every stage can run at least once with what the machine has; pools fit together) before anything starts. The plan must
@@ -156,12 +104,7 @@ struct sk_exec_op_stats {
     int64_t total_units; /* tasks expected in all, -1 unknown */
     uint32_t n_fused;
     struct sk_task_note_op fused[16]; /* per fused operator */
-    bool merges;                      /* it merges packs */
-    /* Of a stage that begins with an exchange (else strategy is NULL): the strategy, and what it said last; packs that came, their bytes; once the input has ended
-     * those on disk, the partitions, and bytes of the largest one; bytes that reduces took, and read from disk of them */
-    const char *strategy;
-    uint32_t values, merge;
-    uint64_t packs, pack_bytes, disk_bytes, partitions, largest_bytes, taken_bytes, read_bytes;
+    struct sk_gather_stats gather;    /* of a stage that has one */
 };
 struct sk_exec_stats {
     int64_t wall_ns;

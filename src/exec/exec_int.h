@@ -3,7 +3,7 @@
  *     engine events --event.c--> sk_step_ev --step.c--> sk_act list --act.c--> engine calls
  *
  * All but inbox.c, notes.c and what includes run_int.h is pure: no clock, no engine call, no I/O; they allocate from pools only. Everything in them belongs to one lock, the
- * run's (inbox.c). Calls go one way: step -> launch, order -> input, pools, zip, exchange, packs -> tables. */
+ * run's (inbox.c). Calls go one way: step -> launch, order -> input, pools, zip, gather -> parts, tables; a stage's gather (gather.h) is called by these, and calls gather.c. */
 #ifndef SK_EXEC_INT_H
 #define SK_EXEC_INT_H
 
@@ -12,11 +12,11 @@
 #include "base/pool.h"
 #include "base/vec.h"
 #include "exec/exec.h"
+#include "exec/gather.h"
 #include "exec/guards.h"
-#include "shuffle/shuffle.h"
 
 #define SK_NO_STAGE UINT32_MAX
-#define SK_BUNDLE_BLOCKS_MAX 128u /* inputs of one task; of one that merges packs or takes parts of them: any number */
+#define SK_BUNDLE_BLOCKS_MAX 128u /* inputs of one task; of one that a gather makes: any number */
 #define SK_NO_SEQ UINT64_MAX      /* number of a task that has started ahead of its turn */
 #define SK_WINDOW_MAX 4096u       /* tasks of a stage between the head of the order and the last one launched */
 
@@ -67,21 +67,6 @@ static inline struct sk_bref sk_bref_first(struct sk_bref r, uint64_t rows) {
     return r;
 }
 
-struct sk_stask;
-struct sk_pack;
-struct sk_blk { /* one reference to rows of a block, in exactly one queue; or the place of one that went ahead of its turn */
-    struct sk_blk *next;
-    struct sk_bref ref;     /* oid 0: gone ahead */
-    uint64_t cost;          /* of the budget; 0: existed before the run */
-    struct sk_list ahead;   /* while it waits for its turn: in the next stage's `ahead` */
-    struct sk_stask *of;    /* then: the task that holds it */
-    struct sk_stask *early; /* gone ahead: whose input it is */
-    uint32_t side;          /* input of a task: the number of the stage's input that it is of */
-    bool on_disk;           /* spilled */
-    bool
-        slice; /* a part of a pack, by reference: of it oid, bytes and n_rows are ref's; row0 is its first byte, origin its first row in the run. It costs nothing */
-    struct sk_pack *pack; /* not NULL: it is this pack; a slice: of this one */
-};
 struct sk_blkq {
     struct sk_blk *head, *tail;
     uint32_t n;
@@ -94,70 +79,11 @@ struct sk_bundle { /* input of one task; or the place of a task that started ahe
     struct sk_bundle *next;
     struct sk_blkq q;
     struct sk_stask *early;
-};
-
-/* ---- packs (packs.c, exchange.c) --------------------------------------------------------------------------------------------------- */
-
-struct sk_pack { /* what the note of a pack says; lives as long as its block */
-    struct sk_blk *blk;
-    struct sk_blk *sample;     /* RUN: until the cut task has it */
-    struct sk_pack **place;    /* in the table of an exchange whose input has ended */
-    uint32_t kind, first, n;   /* enum sk_pack_kind; parts of partitions first to first + n - 1 */
-    uint32_t last;             /* behind the last partition with bytes of it */
-    uint32_t side, run, told;  /* run: its number in the exchange; told: partitions that the cut task has said of it */
-    uint32_t slices;           /* that exist */
-    bool parked;               /* it waits in an exchange */
-    bool more;                 /* slices will be made of it */
-    struct sk_pack_cut part[]; /* [n] */
-};
-
-struct sk_exchange {    /* of a stage that begins with one: what waits for its reduces */
-    bool cut, running;  /* running: its reduces are being made; before, its input comes, or the cut task works */
-    bool tables;        /* its reduces keep tables in memory of their workers */
-    uint32_t wanted, n; /* partitions: of the user, 0: any; that there are */
-    /* spread: 1 + the input whose parts of one partition several reduces may share; 0: none; 1 + inputs: that with most rows in it */
-    uint32_t spread;
-    uint32_t tells;       /* bit i: reduces that share input i tell, and one comes behind them (plan.h) */
-    uint32_t shared;      /* the same of the partitions of the input that is ready: never more than inputs */
-    uint32_t next, piece; /* first partition that not all reduces have that it needs; the first pack of `spread` that none of them has */
-    uint32_t longest;     /* parts of the pack that has most */
-    uint32_t share;       /* of the input that is ready: what its task tells is packs.p[share]; 0: it tells nothing */
-    /* Of shares of `next`: packs.p[first_told] is what the first one tells, 0: there are none; tasks, and inputs, that have not told. */
-    uint32_t first_told, untold;
-    uint32_t phase, first,
-        end;                  /* of the input that is ready: enum sk_exec_phase; its partitions are first to end - 1, of the cut task all */
-    uint64_t total, rest;     /* bytes: that came; of what no reduce has */
-    uint64_t target;          /* bytes that a reduce takes */
-    uint64_t *bytes;          /* [n] of each partition */
-    uint32_t *order, *at;     /* [packs.n] packs by their first partition; [n + 1] where those of each begin */
-    uint64_t sliced, reading; /* bytes of parts that running reduces have: of packs in memory; read from disk for them, and reserved */
-    uint64_t working;         /* bytes of tables of running reduces: reserved */
-    struct sk_exchange_asked {
-        struct sk_shuffle_sizes z;
-        struct sk_shuffle_way way;
-    } *asked;                  /* [n_inputs] what the strategy was asked last of the maps of an input, and what it said */
-    struct sk_shuffle_way way; /* what it said last of any, for statistics */
-    uint64_t disk_bytes, taken,
-        taken_disk;  /* for statistics: of packs on disk when reduces began; of parts that reduces took; of them from disk */
-    uint32_t n_came; /* packs of the input */
-    /* In the order (side, arrival) once the input has ended, and behind them what shares told; NULL: dropped, or not told yet. */
-    SK_VEC(struct sk_pack *) packs;
-    SK_VEC(uint32_t) found;
-    struct sk_blk **pending;  /* [n_inputs] a sample whose run has not come */
-    struct sk_pack **columns; /* [n_inputs] the pack whose columns are shown to who has no rows of this input */
-    struct sk_pack *bounds;
-};
-
-struct sk_open_merge { /* packs of the same partitions that wait to be merged; no two have a partition in common */
-    uint32_t first, end;
-    struct sk_bundle *b;
-};
-
-struct sk_merge {  /* of a stage that merges packs */
-    uint64_t came; /* packs; the number of one is its place in their order (ref.origin), that of a merged one the place of its first */
-    uint64_t open_bytes;
-    struct sk_blk *sample; /* of a run that has not come */
-    SK_VEC(struct sk_open_merge) open;
+    /* of a stage with a gather: as it said (sk_gather_task) */
+    void *say;
+    bool inner;
+    uint32_t node, work, hint;
+    uint64_t origin;
 };
 
 struct sk_side { /* one of several inputs whose rows are taken side by side */
@@ -172,17 +98,17 @@ struct sk_stask { /* from launch until its last block was passed on and the engi
     uint64_t user; /* act.c: the engine's task id; 0: not submitted */
     uint64_t seq, origin;
     uint32_t stage, actor, n_yields;
-    uint32_t unit;           /* of a source; of an exchange: its first partition */
+    uint32_t unit;           /* of a source */
     struct sk_blkq in, held; /* inputs; yields whose turn has not come */
     uint64_t promise, in_bytes, out_bytes;
     int64_t est_ns, launch_ns;
     int64_t begun_ns;              /* for stall.c, when the engine was asked (step.asked): 0, it had not begun */
     bool over, cancelled, unknown; /* over: done in the engine */
-    uint8_t phase;                 /* enum sk_exec_phase */
-    uint32_t last, shared;         /* of an exchange: behind its last partition; 1 + the input that reduces share */
-    uint32_t values;               /* that its packs should be in, of a map or a merge of an exchange: noted when it is launched; else 0 */
-    uint32_t share;                /* where what it has to tell goes (struct sk_exchange); 0: it has told, or tells nothing */
-    uint64_t read, work;           /* bytes of parts that are read from disk for it, of its tables: reserved */
+    bool inner;                    /* its yields are its gather's, and it has no place in the order */
+    void *say;                     /* what its gather says of it; NULL: it has none */
+    uint32_t node;                 /* where it should run: SK_ANY_NODE */
+    uint32_t hint;                 /* what the worker is told of how its values are wanted, by a gather; else 0 */
+    uint64_t read, work;           /* bytes of parts that are read from disk for it; that it needs for its work: reserved */
 };
 
 /* Calls may be sent before the constructor has ended (the engine queues them, and hands its failure to them), but only one until something
@@ -215,7 +141,7 @@ struct sk_sstage {
     bool feeder, ramped; /* feeder: its blocks reach the consumer with no task between; ramped: a LIMIT is downstream */
     int64_t cpu_e4, gpu_e4, cap_rows, limit, batch_rows;
     bool writes; /* its tasks have effects outside */
-    bool packs;  /* its blocks are packs */
+    bool values; /* its blocks are values for a gather */
     uint32_t pool_min, pool_max, max_in_flight, max_tasks;
     /* input */
     struct sk_bundle *ready, *ready_last; /* the first one is never a place */
@@ -240,9 +166,7 @@ struct sk_sstage {
     double est_ns;                         /* learned time of a task, 0 unknown */
     struct sk_sactor *actors;              /* [pool_max] */
     uint32_t n_actors, n_live, n_starting; /* places used in actors[]; not gone; of them starting */
-    /* packs */
-    struct sk_exchange *exchange; /* of a stage that begins with one, else NULL */
-    struct sk_merge *merge;       /* of one that merges packs, else NULL */
+    struct sk_gather *gather;              /* that makes the inputs of its tasks; NULL: they are made as usual */
     /* metrics */
     enum sk_stop stop; /* of the last look */
     double score;      /* time at its cap, weighted by its share of what was exhausted */
@@ -260,14 +184,15 @@ struct sk_sstage {
 enum sk_step_ev_kind { SK_SEV_YIELDED = 1, SK_SEV_DONE, SK_SEV_FAILED, SK_SEV_TICK, SK_SEV_SPILLED, SK_SEV_RESTORED };
 struct sk_step_ev {
     enum sk_step_ev_kind kind;
-    uint32_t attempt;                /* of the task */
-    uint64_t task;                   /* id */
-    struct sk_bref block;            /* YIELDED: row0 0; SPILLED, RESTORED: its oid, which may be none of the run's */
-    uint64_t cost;                   /* YIELDED: bytes in the store */
-    const struct sk_pack_note *pack; /* YIELDED: it is a pack, sk_pack_note_ok; valid during the call */
-    int64_t run_ns;                  /* DONE: time in the worker; <= 0: unknown */
-    bool actor_dead;                 /* DONE: its actor ended with it, for good */
-    uint32_t n_fused;                /* DONE: per operator; valid during the call */
+    uint32_t attempt;                 /* of the task */
+    uint64_t task;                    /* id */
+    struct sk_bref block;             /* YIELDED: row0 0; SPILLED, RESTORED: its oid, which may be none of the run's */
+    uint64_t cost;                    /* YIELDED: bytes in the store */
+    uint32_t node;                    /* YIELDED: where it was made */
+    const struct sk_value_note *note; /* YIELDED: it is a value for a gather, note_ok; valid during the call. NULL: a block */
+    int64_t run_ns;                   /* DONE: time in the worker; <= 0: unknown */
+    bool actor_dead;                  /* DONE: its actor ended with it, for good */
+    uint32_t n_fused;                 /* DONE: per operator; valid during the call */
     const struct sk_task_note_op *fused;
 };
 
@@ -288,8 +213,9 @@ struct sk_step_conf {
     int64_t node_cpu_e4, node_gpu_e4; /* the most that one node has; 0: not known */
     bool moves;                       /* SPILLED and RESTORED will come; without them no block need be found by its id */
     const struct sk_policy *policy;
-    const struct sk_shuffle_ops *shuffle; /* NULL: a map's packs are in one value, and none are merged */
-    bool no_parts;                        /* the engine gives tasks whole values only */
+    const struct sk_gathers *gathers; /* who makes gathers; NULL: nobody */
+    uint32_t n_nodes;                 /* 0: one */
+    bool no_parts;                    /* the engine gives tasks whole values only */
 };
 
 struct sk_step {
@@ -298,11 +224,11 @@ struct sk_step {
     struct sk_sstage *s;
     struct sk_budget mem;
     struct sk_slots cpu, gpu;
-    int64_t cpu_actors;                    /* of cpu.used: by calls of actors */
-    struct sk_blkq out;                    /* for the consumer, in order */
-    uint64_t feed_bytes, feed_held_n;      /* of feeders: held + promised bytes, held blocks */
-    uint32_t n_joins, n_flying, n_feeding; /* stages with several inputs; tasks in the engine; of these, of feeders */
-    uint32_t n_exchanges;                  /* stages that begin with one */
+    int64_t cpu_actors;                      /* of cpu.used: by calls of actors */
+    struct sk_blkq out;                      /* for the consumer, in order */
+    uint64_t feed_bytes, feed_held_n;        /* of feeders: held + promised bytes, held blocks */
+    uint32_t n_several, n_flying, n_feeding; /* stages with several inputs; tasks in the engine; of these, of feeders */
+    uint32_t n_parking;                      /* stages whose gather parks its values */
     bool done, stalled;
     struct sk_list cancelled; /* tasks that still run but whose results nobody wants */
     struct sk_pool blks, bundles, tasks;
@@ -318,7 +244,7 @@ struct sk_step {
     bool asked;                         /* the engine said which tasks have begun: for the text that follows */
     double consumer_score;
     uint64_t n_steps, n_forced;
-    uint64_t parked, parked_disk; /* cost of packs in exchanges: in memory, on disk */
+    uint64_t parked, parked_disk; /* cost of values that are parked: in memory, on disk */
 };
 
 /* flow.c */
@@ -360,8 +286,7 @@ struct sk_stask *sk_step_task(const struct sk_step *x, uint64_t id); /* NULL: ov
 struct sk_stask *sk_step_new_task(struct sk_step *x);                /* of no list, with no stage; NULL: no memory */
 void sk_step_free_task(struct sk_step *x, struct sk_stask *t);       /* of no list but one, with empty queues */
 sk_rc sk_step_act(struct sk_step *x, struct sk_act a, struct sk_err *err) SK_MUST_USE;
-struct sk_pack *sk_pack_new(struct sk_blk *b, const struct sk_pack_note *note); /* b is this pack from now on; NULL: no memory */
-void sk_step_forget(struct sk_step *x, const struct sk_blk *b);                 /* its bytes leave the budget; of no slice */
+void sk_step_forget(struct sk_step *x, const struct sk_blk *b); /* its bytes leave the budget; of no part */
 /* Of no queue: its reference goes back, its bytes leave the budget. And all of a queue. */
 sk_rc sk_step_drop(struct sk_step *x, struct sk_blk *b, struct sk_err *err);
 sk_rc sk_step_drop_queue(struct sk_step *x, struct sk_blkq *q, struct sk_err *err);
@@ -385,45 +310,20 @@ sk_rc sk_zip_take_in(struct sk_step *x, struct sk_sstage *s, uint32_t side, stru
 sk_rc sk_zip_pair(struct sk_step *x, struct sk_sstage *s, struct sk_err *err); /* after an input has ended */
 uint64_t sk_zip_lead(const struct sk_sstage *s, uint32_t side);                /* bytes of an input that wait for rows of another one */
 
-/* packs.c: packs on their way, and those that are merged */
-bool sk_pack_note_ok(struct sk_bytes note); /* whole, and within its bounds */
-sk_rc sk_packs_take_in(struct sk_step *x, struct sk_sstage *s, uint32_t side, struct sk_blk *b, struct sk_err *err);
-sk_rc sk_packs_input_ended(struct sk_step *x, struct sk_sstage *s, struct sk_err *err);
-uint32_t sk_packs_values(struct sk_step *x, const struct sk_sstage *s); /* that the packs of a task of s, a map or a merge, should be in */
-sk_rc sk_packs_drop(struct sk_step *x, struct sk_sstage *s, struct sk_err *err); /* nobody wants them: what no task has is given back */
-
-/* exchange.c: packs that wait for their reduces */
-sk_rc sk_exchange_take_in(struct sk_step *x, struct sk_sstage *s, uint32_t side, struct sk_blk *b, struct sk_err *err);
-sk_rc sk_exchange_input_ended(struct sk_step *x, struct sk_sstage *s, struct sk_err *err);
-sk_rc sk_exchange_cut(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b, const struct sk_pack_note *note,
-                      struct sk_err *err); /* its cut task yielded b */
-sk_rc sk_exchange_cut_done(struct sk_step *x, struct sk_sstage *s, struct sk_err *err);
-/* A share yielded b, which is SK_PACK_TOLD. */
-sk_rc sk_exchange_told(struct sk_step *x, struct sk_sstage *s, struct sk_stask *t, struct sk_blk *b, struct sk_err *err);
-sk_rc sk_exchange_refill(struct sk_step *x, struct sk_sstage *s,
-                         struct sk_err *err);                               /* the next reduce's input is ready, if there is one */
-bool sk_exchange_reads(const struct sk_step *x, const struct sk_sstage *s); /* the next reduce has parts that are on disk */
-void sk_exchange_launched(struct sk_step *x, struct sk_sstage *s, struct sk_stask *t);
-void sk_exchange_over(struct sk_step *x, struct sk_sstage *s, struct sk_stask *t);
-uint64_t sk_exchange_work(const struct sk_step *x, const struct sk_exchange *e,
-                          uint64_t in_bytes);       /* bytes of tables of a reduce that takes so many */
-uint64_t sk_exchange_most(const struct sk_step *x); /* bytes of a reduce, if that can be */
-uint64_t sk_exchange_target(const struct sk_step *x, const struct sk_sstage *s, uint64_t total); /* bytes of a reduce, of so many in all */
-sk_rc sk_exchange_drop(struct sk_step *x, struct sk_sstage *s, struct sk_err *err);
-static inline bool sk_phase_reduces(uint32_t phase) {
-    return phase == SK_PHASE_REDUCE || phase == SK_PHASE_SHARE || phase == SK_PHASE_REST;
-}
-static inline bool sk_exchange_spent(const struct sk_exchange *e) {
-    return e->running && e->next == e->n;
-} /* no more inputs will be made */
+/* parts.c: what exec itself does for gathers; the rest is in gather.h, done by gather.c */
+static inline bool sk_task_has_parts(const struct sk_stask *t) { return t->in.head && t->in.head->part; }
+bool sk_gather_reads(const struct sk_step *x, const struct sk_sstage *s);           /* the next task has parts that are on disk */
+uint64_t sk_gather_work(const struct sk_step *x, uint32_t work, uint64_t in_bytes); /* that a task reserves, see struct sk_gather_task */
+void sk_gather_launched(struct sk_gather *g, struct sk_stask *t, uint32_t work);    /* its input is taken */
+void sk_gather_over(struct sk_gather *g, struct sk_stask *t);                       /* its input is still there */
+void sk_gather_forget(const struct sk_gather *g, void **say);                       /* *say may be NULL, and is then */
+void sk_gather_forget_value(struct sk_step *x, struct sk_kept *k);                  /* without parts */
 
 /* view.c: what a policy sees; facts about a stage's next task */
 void sk_view_init(struct sk_step *x);                          /* what is fixed for the run */
 void sk_view_look(struct sk_step *x, struct sk_sched_view *v); /* as it is now; valid until the state changes */
-/* What counts as in memory: not what waits in exchanges and may go to disk, but the parts of it that tasks have. */
+/* What counts as in memory: not what is parked and may go to disk, but the parts of it that tasks have. */
 uint64_t sk_view_used(const struct sk_step *x);
-/* Of exchange r, as the strategy is told of them: sizes of the packs of s, one of its maps, and of all. */
-struct sk_shuffle_sizes sk_view_sizes(const struct sk_step *x, const struct sk_sstage *r, const struct sk_sstage *s);
 bool sk_view_in_turn(struct sk_step *x, uint32_t si); /* no earlier input of a union, nor one that it is ahead of, comes first */
 static inline bool sk_stage_runs(const struct sk_sstage *s) { return s->kind == SK_STAGE_TASKS || s->kind == SK_STAGE_ACTORS; }
 static inline enum sk_wait sk_stage_wait(const struct sk_sstage *s) { return sk_wait_of[s->stop]; } /* as the last look at it said */

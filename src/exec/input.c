@@ -84,14 +84,14 @@ void sk_step_offer(struct sk_step *x, struct sk_stask *t, struct sk_blk *b) {
     struct sk_sstage *p = &x->s[s->parent];
     if (!p->early_ok || !sk_step_large(x, p, b->ref.bytes, b->ref.n_rows)) return;
     b->of = t;
-    sk_list_push_back(&p->ahead, &b->ahead);
+    sk_list_push_back(&p->ahead, &b->link);
 }
 
 void sk_step_go_ahead(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b, struct sk_blk *in, struct sk_stask *t) {
     struct sk_sstage *from = &x->s[b->of->stage];
     struct sk_blkq *q = &b->of->held;
     *in = (struct sk_blk){.ref = b->ref, .cost = b->cost, .on_disk = b->on_disk};
-    sk_list_init(&in->ahead);
+    sk_list_init(&in->link);
     sk_rc rc = in->cost && x->conf.moves ? sk_map_put(&x->by_oid, in->ref.oid, in) : SK_OK;
     SK_ASSERT(rc == SK_OK); /* it is there: replacing never fails */
     sk_blkq_push(&t->in, in);
@@ -101,7 +101,7 @@ void sk_step_go_ahead(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b, 
     from->held_cost -= b->cost;
     s->rows_in += b->ref.n_rows;
     s->bytes_in += b->ref.bytes;
-    sk_list_del(&b->ahead);
+    sk_list_del(&b->link);
     b->ref = (struct sk_bref){0};
     b->cost = 0;
     b->early = t;

@@ -6,7 +6,7 @@
 #include "exec/exec_int.h"
 
 /* Unit or bundle, and a place in the order; or a block ahead of its turn, and no place yet. */
-static sk_rc take_input(struct sk_step *x, uint32_t si, struct sk_stask *t, struct sk_err *err) {
+static sk_rc take_input(struct sk_step *x, uint32_t si, struct sk_stask *t, uint32_t *work, struct sk_err *err) {
     struct sk_sstage *s = &x->s[si];
     struct sk_blk *ahead = sk_stage_next_ahead(s), *in = ahead ? sk_pool_get(&x->blks) : NULL;
     if (ahead && !in) return SK_ERR(err, SK_ENOMEM, "%s: no memory for a block", s->label);
@@ -29,6 +29,8 @@ static sk_rc take_input(struct sk_step *x, uint32_t si, struct sk_stask *t, stru
     } else if (s->source && x->conf.keep_units) {
         t->seq = s->next_unit;
         s->next_seq = t->seq + 1;
+    } else if (s->ready && s->ready->inner) { /* before all that have a number */
+        t->seq = 0;
     } else {
         t->seq = s->next_seq++;
     }
@@ -45,11 +47,15 @@ static sk_rc take_input(struct sk_step *x, uint32_t si, struct sk_stask *t, stru
     s->ready_bytes -= b->q.bytes;
     s->ready_rows -= b->q.rows;
     t->in = b->q;
-    sk_pool_put(&x->bundles, b);
-    if (SK_UNLIKELY(s->merge)) {
-        t->phase = SK_PHASE_MERGE;
-        t->origin = t->in.head->ref.origin;
+    if (SK_UNLIKELY(s->gather)) {
+        t->say = b->say;
+        t->inner = b->inner;
+        t->node = b->node;
+        t->origin = b->origin;
+        t->hint = b->hint;
+        *work = b->work;
     }
+    sk_pool_put(&x->bundles, b);
     sk_step_settle(x, si);
     return SK_OK;
 }
@@ -64,7 +70,9 @@ static sk_rc launch(struct sk_step *x, uint32_t si, struct sk_err *err) {
     t->unknown = !sk_stage_est_known(s);
     t->est_ns = (int64_t)s->est_ns;
     t->launch_ns = x->now_ns;
-    sk_rc rc = take_input(x, si, t, err);
+    t->node = SK_ANY_NODE;
+    uint32_t work = 0;
+    sk_rc rc = take_input(x, si, t, &work, err);
     if (rc != SK_OK) {
         sk_step_free_task(x, t);
         return rc;
@@ -72,7 +80,7 @@ static sk_rc launch(struct sk_step *x, uint32_t si, struct sk_err *err) {
     sk_budget_reserve(&x->mem, t->promise);
     s->promise += t->promise;
     s->taken_cost += t->in.cost;
-    if (SK_UNLIKELY(s->exchange)) sk_exchange_launched(x, s, t);
+    if (SK_UNLIKELY(s->gather)) sk_gather_launched(s->gather, t, work);
     s->in_flight++;
     s->n_window++;
     s->n_unknown += t->unknown;
@@ -93,8 +101,8 @@ static sk_rc launch(struct sk_step *x, uint32_t si, struct sk_err *err) {
         x->gpu.queued_ns += (double)s->gpu_e4 * (double)t->est_ns;
     }
     SK_TRY(sk_step_act(x, (struct sk_act){.kind = SK_ACT_LAUNCH, .stage = si, .actor = t->actor, .id = t->id}, err));
-    if (s->packs) t->values = sk_packs_values(x, s);
-    return s->exchange ? sk_exchange_refill(x, s, err) : SK_OK;
+    if (s->values && !t->hint && !t->inner) t->hint = x->s[s->parent].gather->ops->hint(x->s[s->parent].gather, s->which);
+    return s->gather && s->gather->ops->refill ? s->gather->ops->refill(s->gather, err) : SK_OK;
 }
 
 static bool wanted(struct sk_step *x, uint32_t si) {

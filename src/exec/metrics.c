@@ -52,23 +52,13 @@ void sk_metrics_advance(struct sk_step *x, int64_t now_ns) {
     if (consumer) x->consumer_score += (double)dt;
 }
 
-static void get_exchange(const struct sk_step *x, const struct sk_sstage *s, struct sk_exec_op_stats *o) {
-    const struct sk_exchange *e = s->exchange;
-    o->strategy = x->conf.shuffle ? x->conf.shuffle->name : "";
-    o->values = e->way.values;
-    o->merge = e->way.merge;
-    o->disk_bytes = e->disk_bytes;
-    o->taken_bytes = e->taken;
-    o->read_bytes = e->taken_disk;
-    o->packs = e->n_came;
-    o->pack_bytes = e->total;
-    o->partitions = e->running ? e->n : 0;
-    for (uint32_t i = 0; e->running && i < e->n; i++) o->largest_bytes = SK_MAX(o->largest_bytes, e->bytes[i]);
-    for (uint32_t i = 0; i < e->packs.n; i++) o->queued_blocks += e->packs.p[i] != NULL;
-    o->queued_bytes += e->rest;
+static void get_gather(const struct sk_gather *g, struct sk_exec_op_stats *o) {
+    g->ops->stats(g, &o->gather);
+    SK_LIST_EACH (it, &g->parked) o->queued_blocks++;
+    o->queued_bytes += g->rest;
 }
 
-static void get_op(const struct sk_step *x, const struct sk_sstage *s, struct sk_exec_op_stats *o) {
+static void get_op(const struct sk_sstage *s, struct sk_exec_op_stats *o) {
     *o = (struct sk_exec_op_stats){
         .label = s->label,
         .kind = s->kind,
@@ -98,8 +88,7 @@ static void get_op(const struct sk_step *x, const struct sk_sstage *s, struct sk
     for (uint32_t k = 0; s->sides && k < s->n_inputs; k++) o->queued_blocks += s->sides[k].q.n;
     o->n_actors = s->n_live;
     memcpy(o->fused, s->fused, sizeof o->fused);
-    o->merges = s->merge != NULL;
-    if (s->exchange) get_exchange(x, s, o);
+    if (s->gather) get_gather(s->gather, o);
 }
 
 void sk_metrics_get(const struct sk_step *x, struct sk_exec_stats *st, struct sk_exec_op_stats *ops, uint32_t cap) {
@@ -121,6 +110,6 @@ void sk_metrics_get(const struct sk_step *x, struct sk_exec_stats *st, struct sk
             st->bottleneck = i;
             st->bottleneck_why = WHY[x->s[i].score_why];
         }
-        if (i < cap) get_op(x, &x->s[i], &ops[i]);
+        if (i < cap) get_op(&x->s[i], &ops[i]);
     }
 }

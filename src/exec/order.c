@@ -27,7 +27,7 @@ bool sk_step_open(const struct sk_step *x, uint32_t si) {
 
 /* A block of stage `from`, which is an input of s. */
 static sk_rc take_in(struct sk_step *x, struct sk_sstage *s, const struct sk_sstage *from, struct sk_blk *b, struct sk_err *err) {
-    if (SK_UNLIKELY(b->pack)) return sk_packs_take_in(x, s, from->which, b, err);
+    if (SK_UNLIKELY(s->gather)) return s->gather->ops->take(s->gather, from->which, b, err);
     s->rows_in += b->ref.n_rows;
     s->bytes_in += b->ref.bytes;
     s->ready_bytes += b->ref.bytes;
@@ -81,6 +81,7 @@ static sk_rc cut(struct sk_step *x, uint32_t si, struct sk_err *err) {
     sk_step_close(s);
     for (struct sk_bundle *b; (b = s->ready);) {
         SK_TRY(sk_step_drop_queue(x, &b->q, err));
+        sk_gather_forget(s->gather, &b->say);
         s->ready = b->next;
         sk_pool_put(&x->bundles, b);
     }
@@ -88,7 +89,7 @@ static sk_rc cut(struct sk_step *x, uint32_t si, struct sk_err *err) {
     s->n_ready = 0;
     s->ready_bytes = s->ready_rows = 0;
     for (uint32_t i = 0; s->sides && i < s->n_inputs; i++) SK_TRY(sk_step_drop_queue(x, &s->sides[i].q, err));
-    SK_TRY(sk_packs_drop(x, s, err));
+    if (s->gather) SK_TRY(s->gather->ops->drop(s->gather, err));
     for (uint32_t i = 0; i < s->n_inputs; i++)
         if (!x->s[s->inputs[i]].cut) SK_TRY(cut(x, s->inputs[i], err));
     return SK_OK;
@@ -141,7 +142,7 @@ static sk_rc push_down(struct sk_step *x, uint32_t si, struct sk_blk *b, struct 
 
 sk_rc sk_order_check_end(struct sk_step *x, uint32_t si, struct sk_err *err) {
     struct sk_sstage *s = &x->s[si];
-    bool fed = s->source ? s->next_unit == s->n_units : s->input_ended && (!s->exchange || sk_exchange_spent(s->exchange));
+    bool fed = s->source ? s->next_unit == s->n_units : s->input_ended && (!s->gather || s->gather->spent);
     return s->ended || !fed || s->ready || s->open || s->n_window ? SK_OK : stage_end(x, si, err);
 }
 
@@ -152,7 +153,7 @@ sk_rc sk_order_blocks(struct sk_step *x, uint32_t si, struct sk_err *err) {
         struct sk_blk *b = sk_pool_get(&x->blks);
         if (!b) return SK_ERR(err, SK_ENOMEM, "%s: no memory for a block", s->label);
         *b = (struct sk_blk){.ref = s->blocks[s->next_unit]};
-        sk_list_init(&b->ahead);
+        sk_list_init(&b->link);
         if (!sk_vec_reserve(&x->acts, TAG, x->acts.n + 2)) {
             sk_pool_put(&x->blks, b);
             return SK_ERR(err, SK_ENOMEM, "%s: no memory for a block", s->label);
@@ -245,6 +246,6 @@ static sk_rc stage_end(struct sk_step *x, uint32_t si, struct sk_err *err) {
     if (p->n_ended < p->n_inputs) return SK_OK;
     p->input_ended = true;
     sk_step_close(p);
-    SK_TRY(sk_packs_input_ended(x, p, err));
+    if (p->gather) SK_TRY(p->gather->ops->ended(p->gather, err));
     return sk_order_check_end(x, s->parent, err);
 }

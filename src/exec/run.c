@@ -14,11 +14,6 @@
 
 /* ---- a run begins -------------------------------------------------------------------------------------------------------------------- */
 
-static sk_rc check_shuffle(const struct sk_exec_conf *c, struct sk_err *err) {
-    if (!c->shuffle || sk_shuffle_find(c->shuffle)) return SK_OK;
-    return SK_ERR(err, SK_EINVAL, "run a pipeline: no shuffle strategy is called '%s'", c->shuffle);
-}
-
 static sk_rc check_conf(const struct sk_node *sum, const struct sk_exec_conf *c, const struct sk_policy **policy, struct sk_err *err) {
     if (!c->memory_bytes || !c->target_max_bytes)
         return SK_ERR(err, SK_EINVAL, "run a pipeline: memory %llu, blocks of %llu bytes; want both > 0",
@@ -31,7 +26,7 @@ static sk_rc check_units(const struct sk_exec *x, struct sk_err *err) {
     const struct sk_step *p = x->step;
     for (uint32_t i = 0; i < p->n; i++) {
         const struct sk_sstage *s = &p->s[i];
-        if (!sk_stage_runs(s) || s->n_inputs > 1 || s->exchange || s->merge || (!s->n_inputs && s->n_units != x->conf.n_skip))
+        if (!sk_stage_runs(s) || s->n_inputs > 1 || s->gather || (!s->n_inputs && s->n_units != x->conf.n_skip))
             return SK_ERR(err, SK_EINVAL,
                           "run a pipeline: '%s' is not part of a chain over one source of %u units, so units cannot be kept apart",
                           s->label, x->conf.n_skip);
@@ -55,7 +50,7 @@ static sk_rc prepare(struct sk_exec *x, uint32_t root, const struct sk_policy *p
         .skip_units = x->conf.skip_units,
         .moves = x->e->moves && sum->disk_limit_bytes > 0,
         .policy = policy,
-        .shuffle = sk_shuffle_find(x->conf.shuffle ? x->conf.shuffle : "auto"),
+        .gathers = x->conf.gathers,
         .no_parts = x->e->no_parts,
         .cpu_e4 = sum->total.amount[SK_RES_CPU],
         .gpu_e4 = sum->total.amount[SK_RES_GPU],
@@ -90,7 +85,6 @@ sk_rc sk_exec_start(struct sk_engine *e, const struct sk_plan *plan, uint32_t ro
     struct sk_node sum;
     SK_TRY(sk_engine_sum(e, &sum, err));
     sk_exec_choose(&c, sum.capacity_bytes);
-    SK_TRY(check_shuffle(&c, err));
     SK_TRY(check_conf(&sum, &c, &policy, err));
     struct sk_exec *x = sk_calloc(TAG, sizeof *x);
     if (!x) return SK_ERR(err, SK_ENOMEM, "run a pipeline");

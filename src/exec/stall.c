@@ -72,10 +72,9 @@ static void put_wait(struct text *t, const struct sk_step *x, const struct sk_ss
     if (MORE[s->stop]) put(t, "%s", MORE[s->stop]);
 }
 
-static void put_exchange(struct text *t, const struct sk_exchange *e) {
-    put(t, "%u packs of %.1f MiB ", e->n_came, (double)e->total / 1048576.0);
-    if (e->running) put(t, "in %u partitions, %u of them taken, ", e->n, e->next);
-    else put(t, e->n ? "are being cut, " : "have come, ");
+static void put_gather(struct text *t, const struct sk_gather *g) {
+    char text[200];
+    if (g->ops->text(g, text, sizeof text)) put(t, "%s, ", text);
 }
 
 static void put_stage(struct text *t, const struct sk_step *x, uint32_t i, int64_t now_ns) {
@@ -89,7 +88,7 @@ static void put_stage(struct text *t, const struct sk_step *x, uint32_t i, int64
         put(t, "waits for its input");
         return;
     }
-    if (s->exchange) put_exchange(t, s->exchange);
+    if (s->gather) put_gather(t, s->gather);
     put_tasks(t, x, s, now_ns);
     put(t, ", %llu done", (unsigned long long)s->tasks_done);
     if (s->n_starting) put(t, ", %u of %u actors starting", s->n_starting, s->n_live);

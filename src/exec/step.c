@@ -19,16 +19,17 @@ static void actor_proven(struct sk_sstage *s, const struct sk_stask *t) {
 static sk_rc new_blk(struct sk_step *x, struct sk_stask *t, const struct sk_step_ev *ev, struct sk_blk **out, struct sk_err *err) {
     struct sk_sstage *s = &x->s[t->stage];
     struct sk_blk *b = sk_pool_get(&x->blks);
-    if (b) *b = (struct sk_blk){.ref = ev->block, .cost = SK_MAX(ev->cost, ev->block.bytes)};
-    bool ok = b && (!ev->pack || sk_pack_new(b, ev->pack));
+    if (b) *b = (struct sk_blk){.ref = ev->block, .cost = SK_MAX(ev->cost, ev->block.bytes), .node = ev->node};
+    if (b && ev->note && (b->kept = x->conf.gathers->value(ev->note))) b->kept->blk = b;
+    bool ok = b && !ev->note == !b->kept;
     if (!ok || (b->cost && x->conf.moves && sk_map_put(&x->by_oid, ev->block.oid, b) != SK_OK)) {
-        if (b) sk_free(b->pack);
+        if (b && b->kept) x->conf.gathers->gone(b->kept);
         if (b) sk_pool_put(&x->blks, b);
         SK_TRY(sk_step_act(x, (struct sk_act){.kind = SK_ACT_RELEASE, .id = ev->block.oid}, err)); /* room is reserved */
         return SK_ERR(err, SK_ENOMEM, "%s: no memory for a block", s->label);
     }
     b->ref.origin = t->origin;
-    sk_list_init(&b->ahead);
+    sk_list_init(&b->link);
     uint64_t promise = t->promise;
     sk_budget_use(&x->mem, &t->promise, b->cost);
     s->promise -= promise - t->promise;
@@ -37,32 +38,22 @@ static sk_rc new_blk(struct sk_step *x, struct sk_stask *t, const struct sk_step
     return SK_OK;
 }
 
-/* Of the kind, and of the partitions, that the stage behind s takes. */
-static bool wanted_pack(const struct sk_step *x, const struct sk_sstage *s, const struct sk_pack_note *note) {
-    const struct sk_exchange *e = x->s[s->parent].exchange;
-    bool runs = note->kind == SK_PACK_RUN || note->kind == SK_PACK_SAMPLE;
-    if (!e) return runs || note->kind == SK_PACK_PARTS;
-    return e->cut ? runs : note->kind == SK_PACK_PARTS && (!e->wanted || note->first + note->n <= e->wanted);
-}
-
 static sk_rc yielded(struct sk_step *x, const struct sk_step_ev *ev, struct sk_err *err) {
     struct sk_stask *t = sk_step_task(x, ev->task);
     if (!t || t->cancelled || t->over) return sk_step_act(x, (struct sk_act){.kind = SK_ACT_RELEASE, .id = ev->block.oid}, err);
     struct sk_sstage *s = &x->s[t->stage];
     struct sk_blk *b;
     actor_proven(s, t);
-    if (SK_UNLIKELY(t->phase == SK_PHASE_CUT)) {
+    struct sk_gather *own = t->say ? s->gather : NULL;
+    if (SK_UNLIKELY(own && (t->inner || (own->ops->wants && own->ops->wants(own, t->say, ev->note))))) {
         SK_TRY(new_blk(x, t, ev, &b, err));
-        return sk_exchange_cut(x, s, b, ev->pack, err);
+        return own->ops->yielded(own, t->say, b, ev->note, err);
     }
-    if (SK_UNLIKELY(t->share && ev->pack && ev->pack->kind == SK_PACK_TOLD)) {
-        SK_TRY(new_blk(x, t, ev, &b, err));
-        return sk_exchange_told(x, s, t, b, err);
-    }
-    if (SK_UNLIKELY(s->packs != !!ev->pack || (ev->pack && !wanted_pack(x, s, ev->pack)))) {
+    const struct sk_gather *to = s->values ? x->s[s->parent].gather : NULL;
+    if (SK_UNLIKELY(s->values != !!ev->note || (ev->note && !to->ops->fits(to, ev->note)))) {
         SK_TRY(sk_step_act(x, (struct sk_act){.kind = SK_ACT_RELEASE, .id = ev->block.oid}, err));
         return SK_ERR(err, SK_ECORRUPT, "%s: yielded %s", s->label,
-                      ev->pack ? "a pack that is not wanted here" : "a block that is no pack");
+                      ev->note ? "a value that is not wanted here" : "a block, where a value for the next stage is wanted");
     }
     SK_TRY(new_blk(x, t, ev, &b, err));
     t->n_yields++;
@@ -86,7 +77,7 @@ static void moved_to(struct sk_step *x, uint64_t oid, bool disk) {
     struct sk_blk *b = sk_map_get(&x->by_oid, oid);
     if (!b || b->on_disk == disk) return;
     b->on_disk = disk;
-    if (b->pack && b->pack->parked) {
+    if (b->kept && b->kept->parked) {
         *(disk ? &x->parked_disk : &x->parked) += b->cost;
         *(disk ? &x->parked : &x->parked_disk) -= b->cost;
     }
@@ -118,7 +109,7 @@ static sk_rc task_over(struct sk_step *x, struct sk_stask *t, struct sk_err *err
     s->promise -= t->promise;
     t->promise = 0;
     s->taken_cost -= t->in.cost;
-    if (SK_UNLIKELY(s->exchange)) sk_exchange_over(x, s, t);
+    if (SK_UNLIKELY(t->say)) sk_gather_over(s->gather, t);
     return sk_step_drop_queue(x, &t->in, err);
 }
 
@@ -126,14 +117,14 @@ static sk_rc over(struct sk_step *x, const struct sk_step_ev *ev, struct sk_err 
     struct sk_stask *t = sk_step_task(x, ev->task);
     if (!t || t->over) return SK_OK;
     struct sk_sstage *s = &x->s[t->stage];
-    bool cut = t->phase == SK_PHASE_CUT;
+    bool inner = t->inner;
     s->retries += ev->attempt;
     if (ev->kind == SK_SEV_DONE) actor_proven(s, t);
     if (ev->actor_dead && s->kind == SK_STAGE_ACTORS) sk_pool_lost(x, t->stage, t->actor);
     if (ev->kind == SK_SEV_DONE && !t->cancelled) {
         s->tasks_done++;
         if (s->ramped && s->tasks_done >= s->ramp) s->ramp *= 2;
-        if (ev->run_ns > 0 && !cut) {
+        if (ev->run_ns > 0 && !inner) {
             s->est_ns += (s->est_ns > 0 ? 0.3 : 1) * ((double)ev->run_ns - s->est_ns);
             s->task_ns_total += ev->run_ns;
             s->task_ns_max = SK_MAX(s->task_ns_max, ev->run_ns);
@@ -146,20 +137,19 @@ static sk_rc over(struct sk_step *x, const struct sk_step_ev *ev, struct sk_err 
             s->fused[i].in_place += ev->fused[i].in_place;
             s->fused[i].no_room += ev->fused[i].no_room;
         }
-        if (!cut) sk_size_est_add(&s->size, t->in_bytes, t->out_bytes);
+        if (!inner) sk_size_est_add(&s->size, t->in_bytes, t->out_bytes);
     }
-    if (t->share && ev->kind == SK_SEV_DONE && !t->cancelled)
-        return SK_ERR(err, SK_ECORRUPT, "%s: a reduce that has a share has not told what it met", s->label);
+    if (t->say && s->gather->ops->over && ev->kind == SK_SEV_DONE && !t->cancelled) SK_TRY(s->gather->ops->over(s->gather, t->say, err));
     SK_TRY(task_over(x, t, err));
     if (t->cancelled) {
         sk_step_free_task(x, t);
         return SK_OK;
     }
     if (ev->kind == SK_SEV_FAILED) return SK_OK; /* the caller ends the run */
-    if (!cut) return sk_order_moved(x, t, err);
+    if (!inner) return sk_order_moved(x, t, err);
     s->n_window--;
     sk_step_free_task(x, t);
-    return sk_exchange_cut_done(x, s, err);
+    return SK_OK;
 }
 
 /* Room for the actions that one event can make without a launch: every block released, every task cancelled. */

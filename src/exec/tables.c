@@ -28,6 +28,7 @@ struct sk_stask *sk_step_new_task(struct sk_step *x) {
 
 void sk_step_free_task(struct sk_step *x, struct sk_stask *t) {
     uint32_t slot = (uint32_t)t->id;
+    sk_gather_forget(x->s[t->stage].gather, &t->say);
     sk_list_del(&t->link);
     x->slots.p[slot] = NULL;
     x->free_slots.p[x->free_slots.n++] = slot; /* reserved when the slot was made */
@@ -38,33 +39,8 @@ sk_rc sk_step_act(struct sk_step *x, struct sk_act a, struct sk_err *err) {
     return sk_vec_push(&x->acts, TAG, a) ? SK_OK : SK_ERR(err, SK_ENOMEM, "pipeline: no memory for an action");
 }
 
-struct sk_pack *sk_pack_new(struct sk_blk *b, const struct sk_pack_note *note) {
-    uint32_t n = note->kind == SK_PACK_PARTS ? note->n : 0;
-    struct sk_pack *p = sk_calloc(TAG, sizeof *p + n * sizeof *p->part);
-    if (!p) return NULL;
-    p->blk = b;
-    p->kind = note->kind;
-    p->first = note->first;
-    p->n = n;
-    const struct sk_pack_part *part = (const void *)(note + 1);
-    for (uint32_t i = 0, off = 0; i < n; off += part[i++].len64) {
-        p->part[i] = (struct sk_pack_cut){.off64 = off, .len64 = part[i].len64, .rows = part[i].rows};
-        if (part[i].len64) p->last = p->first + i + 1;
-    }
-    b->pack = p;
-    return p;
-}
-
-static void forget_pack(struct sk_step *x, const struct sk_blk *b) {
-    struct sk_pack *p = b->pack;
-    SK_ASSERT(p->blk == b && !p->slices);
-    if (p->parked) *(b->on_disk ? &x->parked_disk : &x->parked) -= b->cost;
-    if (p->place) *p->place = NULL;
-    sk_free(p);
-}
-
 void sk_step_forget(struct sk_step *x, const struct sk_blk *b) {
-    if (SK_UNLIKELY(b->pack)) forget_pack(x, b);
+    if (SK_UNLIKELY(b->kept)) sk_gather_forget_value(x, b->kept);
     if (!b->cost) return;
     if (b->on_disk) {
         SK_ASSERT(b->cost <= x->mem.disk);
@@ -76,15 +52,15 @@ void sk_step_forget(struct sk_step *x, const struct sk_blk *b) {
     SK_ASSERT(!x->conf.moves || there == b);
 }
 
-static sk_rc drop_slice(struct sk_step *x, struct sk_blk *b, struct sk_err *err) {
-    struct sk_pack *p = b->pack;
-    SK_ASSERT(p->slices);
+static sk_rc drop_part(struct sk_step *x, struct sk_blk *b, struct sk_err *err) {
+    struct sk_kept *k = b->kept;
+    SK_ASSERT(k->parts);
     sk_pool_put(&x->blks, b);
-    return --p->slices || p->more ? SK_OK : sk_step_drop(x, p->blk, err);
+    return --k->parts || k->more ? SK_OK : sk_step_drop(x, k->blk, err);
 }
 
 sk_rc sk_step_drop(struct sk_step *x, struct sk_blk *b, struct sk_err *err) {
-    if (SK_UNLIKELY(b->slice)) return drop_slice(x, b, err);
+    if (SK_UNLIKELY(b->part)) return drop_part(x, b, err);
     struct sk_act a = {.kind = SK_ACT_RELEASE, .id = b->ref.oid};
     sk_step_forget(x, b);
     sk_pool_put(&x->blks, b);

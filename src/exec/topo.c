@@ -29,7 +29,7 @@ static void set_stage(struct sk_sstage *s, const struct sk_plan *plan, const str
         .left = st->limit,
         .batch_rows = d->batch_rows,
         .writes = st->writes,
-        .packs = st->props & SK_OP_PACKS,
+        .values = st->props & SK_OP_PACKS,
         .pool_min = d->pool_min,
         .pool_max = d->pool_max,
         .max_tasks = d->max_tasks,
@@ -40,7 +40,7 @@ static void set_stage(struct sk_sstage *s, const struct sk_plan *plan, const str
     };
     s->source = sk_stage_runs(s) && st->n_inputs == 0;
     for (uint32_t i = 0; i < st->n_nodes; i++) s->early_ok = s->early_ok || (sk_plan_get(plan, st->nodes[i])->d.op->props & SK_OP_NUMBERED);
-    s->early_ok = !s->early_ok && sk_stage_runs(s) && st->n_inputs <= 1 && !(st->props & (SK_OP_EXCHANGE | SK_OP_MERGE));
+    s->early_ok = !s->early_ok && sk_stage_runs(s) && st->n_inputs <= 1;
     s->sized = s->source && (st->n_nodes == 1 || few_more(plan, st));
     if (sk_stage_runs(s)) {
         s->cpu_e4 = d->cpu_e4;
@@ -51,8 +51,8 @@ static void set_stage(struct sk_sstage *s, const struct sk_plan *plan, const str
 
 static void set_ways(struct sk_step *x) {
     for (uint32_t i = 0; i < x->n; i++) {
-        x->n_joins += x->s[i].n_inputs > 1;
-        x->n_exchanges += x->s[i].exchange != NULL;
+        x->n_several += x->s[i].n_inputs > 1;
+        x->n_parking += x->s[i].gather && x->s[i].gather->parks;
         for (uint32_t k = 0; k < x->s[i].n_inputs; k++) {
             struct sk_sstage *in = &x->s[x->s[i].inputs[k]];
             in->parent = i;
@@ -68,43 +68,31 @@ static void set_ways(struct sk_step *x) {
         struct sk_sstage *s = &x->s[i];
         const struct sk_sstage *p = s->parent == SK_NO_STAGE ? NULL : &x->s[s->parent];
         s->feeder = !p || (p->feeder && !sk_stage_runs(p));
-        s->ramped = p && !p->exchange && (p->kind == SK_STAGE_LIMIT || p->ramped); /* an exchange needs all of its input */
-        /* Rows side by side are those of the same number; packs, and what they are made of, come in an order that does not depend on time. */
-        s->ordered = x->conf.preserve_order || (p && (p->sides || p->exchange || p->ordered));
-        s->early_ok = s->early_ok && s->ordered && !x->conf.keep_units && !s->ramped; /* what a LIMIT cuts starts in order */
+        s->ramped = p && !p->gather && (p->kind == SK_STAGE_LIMIT || p->ramped); /* a gather needs all of its input */
+        /* Rows side by side are those of the same number; values of a gather, and what they are made of, come in an order that does not depend on time. */
+        s->ordered = x->conf.preserve_order || (p && (p->sides || p->gather || p->ordered));
+        s->early_ok = s->early_ok && s->ordered && !s->gather && !x->conf.keep_units && !s->ramped; /* what a LIMIT cuts starts in order */
         if (s->ramped && s->cpu_e4 > 0) s->ramp = (uint32_t)SK_MAX(x->conf.cpu_e4 / s->cpu_e4, 1);
     }
 }
 
-static bool set_packs(struct sk_sstage *s, const struct sk_stage *st) {
-    if (st->props & SK_OP_MERGE) return (s->merge = sk_calloc(TAG, sizeof *s->merge)) != NULL;
-    struct sk_exchange *e = s->exchange = sk_calloc(TAG, sizeof *e);
-    if (!e) return false;
-    e->cut = st->exchange.cut;
-    e->wanted = st->exchange.n_partitions;
-    e->spread = st->exchange.spread;
-    e->tells = st->exchange.tells;
-    e->tables = st->exchange.tables;
-    e->pending = sk_calloc(TAG, s->n_inputs * sizeof *e->pending);
-    e->columns = sk_calloc(TAG, s->n_inputs * sizeof *e->columns);
-    e->asked = sk_calloc(TAG, s->n_inputs * sizeof *e->asked);
-    return e->pending && e->columns && e->asked;
-}
-
-static void free_packs(struct sk_sstage *s) {
-    struct sk_exchange *e = s->exchange;
-    if (s->merge) sk_vec_free(&s->merge->open);
-    sk_free(s->merge);
-    if (!e) return;
-    sk_vec_free(&e->packs);
-    sk_vec_free(&e->found);
-    sk_free(e->bytes);
-    sk_free(e->order);
-    sk_free(e->at);
-    sk_free(e->pending);
-    sk_free(e->asked);
-    sk_free(e->columns);
-    sk_free(e);
+static sk_rc create_stage(struct sk_step *x, uint32_t i, const struct sk_plan *plan, const struct sk_stage *st, struct sk_err *err) {
+    struct sk_sstage *s = &x->s[i];
+    set_stage(s, plan, st);
+    sk_list_init(&s->window);
+    sk_list_init(&s->early);
+    sk_list_init(&s->ahead);
+    if (x->conf.gathers) SK_TRY(x->conf.gathers->make(x->conf.gathers->arg, st, &s->gather, err));
+    bool several = !s->gather && sk_stage_runs(s) && s->n_inputs > 1, pool = s->kind == SK_STAGE_ACTORS;
+    if (several) s->sides = sk_calloc(TAG, s->n_inputs * sizeof *s->sides);
+    if (pool) s->actors = sk_calloc(TAG, s->pool_max * sizeof *s->actors);
+    if ((several && !s->sides) || (pool && !s->actors)) return SK_ERR(err, SK_ENOMEM, "%s: no memory for the stage", s->label);
+    if (!s->gather) return SK_OK;
+    s->gather->x = x;
+    s->gather->s = s;
+    sk_list_init(&s->gather->held);
+    sk_list_init(&s->gather->parked);
+    return SK_OK;
 }
 
 sk_rc sk_step_create(const struct sk_plan *plan, const struct sk_stages *stages, const struct sk_step_conf *conf, struct sk_step **out,
@@ -125,21 +113,15 @@ sk_rc sk_step_create(const struct sk_plan *plan, const struct sk_stages *stages,
     x->view = sk_calloc(TAG, x->n * sizeof *x->view);
     x->why = sk_calloc(TAG, x->n * sizeof *x->why);
     x->policy_state = sk_calloc(TAG, conf->policy->state_bytes);
-    bool ok = x->s && x->view && x->why && x->policy_state && sk_vec_reserve(&x->acts, TAG, 64);
-    for (uint32_t i = 0; ok && i < x->n; i++) {
-        set_stage(&x->s[i], plan, &stages->s[i]);
-        sk_list_init(&x->s[i].window);
-        sk_list_init(&x->s[i].early);
-        sk_list_init(&x->s[i].ahead);
-        if (stages->s[i].props & (SK_OP_EXCHANGE | SK_OP_MERGE)) ok = set_packs(&x->s[i], &stages->s[i]);
-        else if (sk_stage_runs(&x->s[i]) && x->s[i].n_inputs > 1)
-            ok = (x->s[i].sides = sk_calloc(TAG, x->s[i].n_inputs * sizeof *x->s[i].sides)) != NULL;
-        if (ok && x->s[i].kind == SK_STAGE_ACTORS)
-            ok = (x->s[i].actors = sk_calloc(TAG, x->s[i].pool_max * sizeof *x->s[i].actors)) != NULL;
-    }
-    if (!ok) {
+    if (!x->s || !x->view || !x->why || !x->policy_state || !sk_vec_reserve(&x->acts, TAG, 64)) {
         sk_step_destroy(x);
         return SK_ERR(err, SK_ENOMEM, "pipeline of %u stages", stages->n);
+    }
+    for (uint32_t i = 0; i < x->n; i++) {
+        sk_rc rc = create_stage(x, i, plan, &stages->s[i], err);
+        if (rc == SK_OK) continue;
+        sk_step_destroy(x);
+        return rc;
     }
     set_ways(x);
     sk_view_init(x);
@@ -152,7 +134,7 @@ void sk_step_destroy(struct sk_step *x) {
     for (uint32_t i = 0; x->s && i < x->n; i++) {
         sk_free(x->s[i].actors);
         sk_free(x->s[i].sides);
-        free_packs(&x->s[i]);
+        if (x->s[i].gather) x->s[i].gather->ops->destroy(x->s[i].gather);
     }
     sk_free(x->s);
     sk_free(x->view);

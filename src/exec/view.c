@@ -10,12 +10,12 @@ bool sk_stage_has_input(const struct sk_sstage *s) {
 }
 
 struct sk_blk *sk_stage_next_ahead(const struct sk_sstage *s) {
-    return s->source || s->n_ready || sk_list_empty(&s->ahead) ? NULL : sk_container_of(sk_list_first(&s->ahead), struct sk_blk, ahead);
+    return s->source || s->n_ready || sk_list_empty(&s->ahead) ? NULL : sk_container_of(sk_list_first(&s->ahead), struct sk_blk, link);
 }
 
 bool sk_stage_exhausted(const struct sk_sstage *s) {
     return s->ended || s->cut ||
-           (!sk_stage_has_input(s) && (s->source || (s->input_ended && !s->open && (!s->exchange || sk_exchange_spent(s->exchange)))));
+           (!sk_stage_has_input(s) && (s->source || (s->input_ended && !s->open && (!s->gather || s->gather->spent))));
 }
 
 /* ---- whose turn it is --------------------------------------------------------------------------------------------------------------- */
@@ -29,7 +29,7 @@ static bool launched_out(const struct sk_step *x, uint32_t si) {
 }
 
 /* Have the earlier inputs of all unions below started all they have; and by how much is it ahead of what others are zipped with it? */
-static bool place_in_joins(struct sk_step *x, uint32_t si, uint64_t *lead) {
+static bool place_among_inputs(struct sk_step *x, uint32_t si, uint64_t *lead) {
     bool in_turn = true;
     for (uint32_t p = x->s[si].parent; p != SK_NO_STAGE && in_turn; si = p, p = x->s[si].parent) {
         struct sk_sstage *u = &x->s[p];
@@ -43,8 +43,10 @@ static bool place_in_joins(struct sk_step *x, uint32_t si, uint64_t *lead) {
 
 /* ---- sizes -------------------------------------------------------------------------------------------------------------------------- */
 
+static bool parks(const struct sk_sstage *s) { return s->gather && s->gather->parks; }
+
 bool sk_stage_est_known(const struct sk_sstage *s) {
-    return sk_size_est_known(&s->size) || s->exchange || (s->sized && s->next_unit < s->n_units && s->units[s->next_unit].est_bytes >= 0);
+    return sk_size_est_known(&s->size) || parks(s) || (s->sized && s->next_unit < s->n_units && s->units[s->next_unit].est_bytes >= 0);
 }
 
 uint64_t sk_stage_next_in_bytes(const struct sk_sstage *s) {
@@ -61,59 +63,12 @@ uint64_t sk_stage_est_out(const struct sk_step *x, const struct sk_sstage *s) {
     uint64_t in = sk_stage_next_in_bytes(s), out;
     if (s->sized && in && !s->size.in_bytes) out = in;
     else if (sk_size_est_known(&s->size)) out = sk_size_est_out(&s->size, in, s->first && !(s->sized && in) ? x->conf.target_max_bytes : 0);
-    else if (s->exchange)
-        out = s->n_ready ? in : x->conf.target_max_bytes; /* a reduce gives what it takes, until one has; the cut task less */
-    else if (sk_stage_est_known(s)) out = 0;              /* a unit that says it is empty */
+    else if (parks(s)) out = s->n_ready ? in : x->conf.target_max_bytes; /* a task gives what it takes, until one has */
+    else if (sk_stage_est_known(s)) out = 0;                             /* a unit that says it is empty */
     else if (sk_stage_has_input(s))
         out = SK_MAX(SK_MIN(unknown_out(x), sk_budget_room(&x->mem) / 2), x->conf.target_max_bytes); /* half of what is left, if need be */
     else out = x->conf.target_max_bytes;
     return SK_MIN(out, x->mem.limit);
-}
-
-/* ---- exchanges ---------------------------------------------------------------------------------------------------------------------- */
-
-/* Bytes of a task of a map, and of all of them, as far as it is known: those that have not started are guessed by those that have. Where it waits for a source that
- * is in front of it, by how much of that has started. */
-static void map_sizes(const struct sk_step *x, const struct sk_sstage *s, uint64_t *map, uint64_t *all) {
-    uint64_t takes = sk_stage_next_in_bytes(s);
-    *map = SK_MAX(sk_stage_est_out(x, s), s->in_flight ? s->promise / s->in_flight : 0);
-    if (takes && !sk_size_est_known(&s->size))
-        *map = takes; /* as much as it takes: what is promised before anything is known is many times that */
-    if (s->tasks_done) *map = SK_MAX(*map, s->bytes_out / s->tasks_done);
-    uint64_t tasks = s->in_flight + (s->source ? s->n_units - s->next_unit : s->n_ready), parts = 1, begun = 1;
-    for (const struct sk_sstage *in = s; in->n_inputs && !in->source; in = &x->s[in->inputs[0]])
-        if (x->s[in->inputs[0]].source) {
-            parts = x->s[in->inputs[0]].n_units;
-            begun = SK_MAX(x->s[in->inputs[0]].next_unit, 1u);
-        }
-    *all = SK_MAX((uint64_t)((double)(s->bytes_out + tasks * *map) * (double)parts / (double)begun), *map);
-}
-
-/* To 1/32: a strategy is asked again where sizes have changed by more, not with each block. */
-static uint64_t about(uint64_t bytes) {
-    int low = bytes >> 6 ? 59 - __builtin_clzll(bytes) : 0;
-    return bytes >> low << low;
-}
-
-struct sk_shuffle_sizes sk_view_sizes(const struct sk_step *x, const struct sk_sstage *r, const struct sk_sstage *s) {
-    struct sk_shuffle_sizes z = {.memory_bytes = x->mem.limit,
-                                 .spills = x->conf.moves,
-                                 .parts = !x->conf.no_parts,
-                                 .runs = r->exchange->cut,
-                                 .slots = (uint32_t)SK_MAX(x->conf.cpu_e4 / SK_MAX(r->cpu_e4, SK_RES_UNIT / 8), 1)};
-    map_sizes(x, s, &z.map_bytes, &z.bytes);
-    for (uint32_t k = 0; k < r->n_inputs; k++) {
-        const struct sk_sstage *in = &x->s[r->inputs[k]];
-        uint64_t map, all;
-        if (in->merge) in = &x->s[in->inputs[0]];
-        if (in == s) continue;
-        map_sizes(x, in, &map, &all);
-        z.bytes += all;
-    }
-    z.map_bytes = about(z.map_bytes);
-    z.bytes = about(z.bytes);
-    z.reduce_bytes = sk_exchange_target(x, r, z.bytes);
-    return z;
 }
 
 /* ---- slots -------------------------------------------------------------------------------------------------------------------------- */
@@ -140,7 +95,7 @@ static enum sk_slot slot(const struct sk_step *x, const struct sk_sstage *s) {
     if (s->gpu_e4 > x->gpu.total) return SK_SLOT_NONE; /* actors have them: queued behind those it would wait as long as they live */
     bool ahead = false, full = x->cpu.used + s->cpu_e4 > x->cpu.total;
     /* What has parts on disk waits in line while the engine reads them: one a slot, or CPUs wait for the disk, and the disk for CPUs. */
-    int64_t est_ns = full && s->exchange && sk_exchange_reads(x, s) ? 0 : (int64_t)s->est_ns;
+    int64_t est_ns = full && s->gather && sk_gather_reads(x, s) ? 0 : (int64_t)s->est_ns;
     if (!sk_slots_admit(&x->cpu, s->cpu_e4, est_ns, s->in_flight, &ahead) ||
         !sk_slots_admit(&x->gpu, s->gpu_e4, est_ns, s->in_flight, &ahead))
         return SK_SLOT_NONE;
@@ -163,18 +118,19 @@ void sk_view_init(struct sk_step *x) {
     }
 }
 
-/* What waits for an exchange is what no reduce has. Where that does not count as in memory, a launch needs room for its input, too. */
-static void look_at_exchanges(struct sk_step *x, struct sk_sched_view *v) {
+/* What is parked is input that no task has. Where that does not count as in memory, a launch needs room for its input, too. */
+static void look_at_parked(struct sk_step *x, struct sk_sched_view *v) {
     for (uint32_t i = 0; i < x->n; i++) {
         struct sk_op_view *op = &x->view[i];
-        const struct sk_exchange *e = x->s[i].exchange;
-        if (!e) continue;
-        op->in_bytes += e->rest;
-        op->taken_bytes += e->sliced;
-        v->memory_working += e->sliced;
-        op->promised += e->reading + e->working;
+        const struct sk_sstage *s = &x->s[i];
+        const struct sk_gather *g = s->gather;
+        if (!parks(s)) continue;
+        op->in_bytes += g->rest;
+        op->taken_bytes += g->sliced;
+        v->memory_working += g->sliced;
+        op->promised += g->reading + g->working;
         if (!x->conf.moves) continue;
-        op->est_out += op->next_in_bytes + (op->input ? sk_exchange_work(x, e, op->next_in_bytes) : 0);
+        op->est_out += op->next_in_bytes + (s->ready ? sk_gather_work(x, s->ready->work, op->next_in_bytes) : 0);
         op->grows = true; /* it takes nothing from what counts */
     }
 }
@@ -182,7 +138,7 @@ static void look_at_exchanges(struct sk_step *x, struct sk_sched_view *v) {
 uint64_t sk_view_used(const struct sk_step *x) {
     uint64_t sliced = 0;
     if (!x->conf.moves || !x->parked) return x->mem.used;
-    for (uint32_t i = 0; i < x->n; i++) sliced += x->s[i].exchange ? x->s[i].exchange->sliced : 0;
+    for (uint32_t i = 0; i < x->n; i++) sliced += x->s[i].gather ? x->s[i].gather->sliced : 0;
     return x->mem.used - x->parked + SK_MIN(sliced, x->parked);
 }
 
@@ -206,7 +162,7 @@ static void look_at_stage(struct sk_step *x, uint32_t i) {
     op->capped = s->max_tasks && s->in_flight >= s->max_tasks;
     op->cpus_spent = cpus_spent(x, s);
     op->lead_bytes = 0;
-    op->in_turn = !x->n_joins || place_in_joins(x, i, &op->lead_bytes);
+    op->in_turn = !x->n_several || place_among_inputs(x, i, &op->lead_bytes);
     op->slot = op->input ? slot(x, s) : SK_SLOT_NONE;
     op->ramp = s->ramped ? s->ramp : 0;
     op->block_bytes = s->blocks_out ? s->bytes_out / s->blocks_out : x->conf.target_max_bytes;
@@ -226,7 +182,7 @@ static void look_at_stage(struct sk_step *x, uint32_t i) {
 }
 
 void sk_view_look(struct sk_step *x, struct sk_sched_view *v) {
-    uint64_t used = SK_UNLIKELY(x->n_exchanges) ? sk_view_used(x) : x->mem.used, taken = used + x->mem.reserved;
+    uint64_t used = SK_UNLIKELY(x->n_parking) ? sk_view_used(x) : x->mem.used, taken = used + x->mem.reserved;
     *v = (struct sk_sched_view){
         .n = x->n,
         .op = x->view,
@@ -254,10 +210,10 @@ void sk_view_look(struct sk_step *x, struct sk_sched_view *v) {
         v->memory_working += x->view[i].taken_bytes;
     }
     v->memory_working += x->mem.reserved;
-    if (SK_UNLIKELY(x->n_exchanges)) look_at_exchanges(x, v);
+    if (SK_UNLIKELY(x->n_parking)) look_at_parked(x, v);
 }
 
 bool sk_view_in_turn(struct sk_step *x, uint32_t si) {
     uint64_t lead = 0;
-    return !x->n_joins || (place_in_joins(x, si, &lead) && lead <= x->mem.limit / 8);
+    return !x->n_several || (place_among_inputs(x, si, &lead) && lead <= x->mem.limit / 8);
 }

@@ -40,7 +40,7 @@ static sk_rc split(struct sk_step *x, struct sk_blkq *q, uint64_t rows, struct s
     struct sk_blk *b = q->head, *part = sk_pool_get(&x->blks);
     if (!part) return SK_ERR(err, SK_ENOMEM, "zip: no memory for a block");
     *part = (struct sk_blk){.ref = sk_bref_first(b->ref, rows)};
-    sk_list_init(&part->ahead);
+    sk_list_init(&part->link);
     sk_rc rc = sk_step_act(x, (struct sk_act){.kind = SK_ACT_ADDREF, .id = b->ref.oid}, err);
     if (rc != SK_OK) {
         sk_pool_put(&x->blks, part);

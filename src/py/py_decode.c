@@ -4,6 +4,7 @@
  * Invariant: what a reader gets can never be written to through us. Cost: 20-60 ns for a scalar, 0.5 us an array, else pickle's. */
 #include "base/wire.h"
 #include "exec/exec.h"
+#include "shuffle/pack.h"
 #include "base/copy.h"
 #include "py/py_int.h"
 
@@ -127,16 +128,30 @@ static PyObject *dec_stage(struct py_state *st, const struct sk_view *v) {
     return list;
 }
 
-/* (row0, n_rows, side), of an exchange also (length, run, row), of a merge also the lengths of its parts. */
-static PyObject *dec_range(struct sk_rd *r, uint32_t phase) {
-    unsigned long long row0 = sk_rd_u64(r), rows = sk_rd_u64(r);
-    unsigned side = sk_rd_u32(r);
-    if (phase == SK_PHASE_NONE) return Py_BuildValue("(KKI)", row0, rows, side);
-    unsigned long long length = sk_rd_u64(r);
-    unsigned run = sk_rd_u32(r), row = sk_rd_u32(r);
-    if (phase != SK_PHASE_MERGE) return Py_BuildValue("(KKIKII)", row0, rows, side, length, run, row);
-    struct sk_bytes parts = sk_rd_bytes(r);
-    return Py_BuildValue("(KKIKIIy#)", row0, rows, side, length, run, row, (const char *)parts.p, (Py_ssize_t)parts.n);
+/* [(row0, n_rows, side)] */
+static PyObject *dec_ranges(struct sk_rd *r, uint32_t n) {
+    PyObject *list = PyList_New(0);
+    for (uint32_t i = 0; list && i < n && sk_rd_ok(r); i++) {
+        unsigned long long row0 = sk_rd_u64(r), rows = sk_rd_u64(r);
+        PyObject *row = Py_BuildValue("(KKI)", row0, rows, sk_rd_u32(r));
+        if (!row || PyList_Append(list, row) < 0) Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    return list;
+}
+
+/* Each of `ranges`, which is taken, with (length, run, row), and of a merge the lengths of its parts. */
+static PyObject *dec_packs(struct sk_rd *r, uint32_t phase, PyObject *ranges) {
+    for (Py_ssize_t i = 0; ranges && i < PyList_GET_SIZE(ranges) && sk_rd_ok(r); i++) {
+        struct sk_pack_block b = sk_pack_block_read(r, phase);
+        PyObject *more = phase == SK_PHASE_MERGE ? Py_BuildValue("(KIIy#)", (unsigned long long)b.length, b.run, b.row,
+                                                                 (const char *)b.parts.p, (Py_ssize_t)b.parts.n)
+                                                 : Py_BuildValue("(KII)", (unsigned long long)b.length, b.run, b.row);
+        PyObject *all = more ? PySequence_Concat(PyList_GET_ITEM(ranges, i), more) : NULL;
+        Py_XDECREF(more);
+        if (!all || PyList_SetItem(ranges, i, all) < 0) Py_CLEAR(ranges);
+    }
+    return ranges;
 }
 
 /* (task_seq or None, cap_rows, target_max_bytes, unit params, [(row0, n_rows, side)], values, None); of an exchange the ranges are longer, and the last is (phase, first
@@ -147,21 +162,19 @@ static PyObject *dec_exec(struct py_state *st, const struct sk_view *v) {
     int64_t cap = sk_rd_i64(&r);
     uint64_t target = sk_rd_u64(&r);
     struct sk_bytes unit = sk_rd_bytes(&r);
-    uint32_t n = sk_rd_u32(&r), phase = sk_rd_u32(&r), of[4] = {0};
-    PyObject *list = PyList_New(0);
-    for (uint32_t i = 0; list && i < n && sk_rd_ok(&r); i++) {
-        PyObject *row = dec_range(&r, phase);
-        if (!row || PyList_Append(list, row) < 0) Py_CLEAR(list);
-        Py_XDECREF(row);
-    }
-    for (int i = 0; phase && i < 4; i++) of[i] = sk_rd_u32(&r);
+    PyObject *list = dec_ranges(&r, sk_rd_u32(&r));
     uint32_t values = sk_rd_u32(&r);
+    struct sk_pack_task t = {0};
+    if (list && sk_rd_ok(&r) && !sk_rd_end(&r)) {
+        t = sk_pack_task_read(&r);
+        list = dec_packs(&r, t.phase, list);
+    }
     if (list && !sk_rd_ok(&r)) {
         Py_DECREF(list);
         return corrupt(st, v);
     }
     PyObject *number = seq == UINT64_MAX ? Py_NewRef(Py_None) : PyLong_FromUnsignedLongLong(seq);
-    PyObject *part = phase ? Py_BuildValue("(IIIII)", phase, of[0], of[1], of[2], of[3]) : Py_NewRef(Py_None);
+    PyObject *part = t.phase ? Py_BuildValue("(IIIII)", t.phase, t.first, t.end, t.n, t.shared) : Py_NewRef(Py_None);
     if (list && number && part)
         return Py_BuildValue("(NLKy#NIN)", number, (long long)cap, (unsigned long long)target, (const char *)unit.p, (Py_ssize_t)unit.n,
                              list, values, part);

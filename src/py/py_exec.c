@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "exec/exec.h"
 #include "py/py_fields.h"
-#include "shuffle/shuffle.h"
+#include "shuffle/exchange.h"
 
 struct py_exec {
     PyObject_HEAD struct sk_exec *x; /* NULL: stopped */
@@ -18,6 +18,7 @@ struct py_exec {
     PyObject *last_stats;        /* of a run that was stopped */
     PyObject *last_sides;        /* of such a run: what came beside its output and nobody took */
     PyObject *skip;              /* bytes: units that are done; outlives the run */
+    struct sk_gathers gathers;   /* likewise */
     uint64_t origin, schema;     /* of the last block given out */
 };
 
@@ -120,7 +121,6 @@ static int define(struct py_state *st, PyObject *fn, bool method, sk_fid *out) {
 static int conf_read(struct py_state *st, PyObject *conf, struct given *g, struct sk_exec_conf *c) {
     if (py_fields_read(&fields, NULL, conf, g) < 0) return -1;
     *c = (struct sk_exec_conf){.policy = g->policy,
-                               .shuffle = g->shuffle,
                                .memory_bytes = g->memory_bytes,
                                .target_max_bytes = g->target_max_bytes,
                                .target_min_bytes = g->target_min_bytes,
@@ -153,14 +153,19 @@ static PyObject *exec_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
     if (!PyArg_ParseTupleAndKeywords(args, kw, "O!IO!:Exec", names, st->plan_type, &plan, &root, &PyDict_Type, &conf) ||
         py_ensure(st) < 0 || !(p = py_plan_get(st, plan)))
         return NULL;
+    const struct sk_shuffle_ops *by;
     if (root >= sk_plan_n_nodes(p)) return PyErr_Format(PyExc_ValueError, "there is no node %u", root);
     if (conf_read(st, conf, &g, &c) < 0) return NULL;
+    by = sk_shuffle_find(g.shuffle ? g.shuffle : "auto");
+    if (!by) return PyErr_Format(PyExc_ValueError, "no shuffle strategy is called '%s'", g.shuffle);
     struct py_exec *e = (struct py_exec *)(void *)type->tp_alloc(type, 0);
     if (!e) return NULL;
     e->st = st;
     e->plan = Py_NewRef(plan);
     e->functions = Py_NewRef(conf);
     e->skip = Py_XNewRef(g.skip_units);
+    e->gathers = sk_shuffle_gathers(by);
+    c.gathers = &e->gathers;
     sk_rc rc;
     PY_DROP(st)
     rc = sk_exec_start(st->engine, p, root, &c, &e->x, &err);
@@ -307,13 +312,16 @@ static int put_item(PyObject *d, const char *key, PyObject *v) /* takes v */
 
 /* What an exchange did: "exchange" of the operator that it is in front of. */
 static bool add_exchange(PyObject *op, const struct sk_exec_op_stats *o) {
-    if (o->merges && PyDict_SetItemString(op, "merges", Py_True) < 0) return false;
-    if (!o->strategy) return true;
+    static const char *const names[] = {
+        [SK_XSTAT_VALUES] = "values",         [SK_XSTAT_MERGE] = "merge",       [SK_XSTAT_PACKS] = "packs",
+        [SK_XSTAT_BYTES] = "pack_bytes",      [SK_XSTAT_DISK] = "disk_bytes",   [SK_XSTAT_PARTITIONS] = "partitions",
+        [SK_XSTAT_LARGEST] = "largest_bytes", [SK_XSTAT_TAKEN] = "taken_bytes", [SK_XSTAT_READ] = "read_bytes"};
+    if (!o->gather.by) return true;
+    if (o->gather.by == sk_merges_name) return PyDict_SetItemString(op, "merges", Py_True) == 0;
     PyObject *d = PyDict_New();
-    bool ok = d && put_item(d, "strategy", PyUnicode_FromString(o->strategy)) == 0 && U(*o, d, values) == 0 && U(*o, d, merge) == 0 &&
-              U(*o, d, packs) == 0 && U(*o, d, pack_bytes) == 0 && U(*o, d, disk_bytes) == 0 && U(*o, d, partitions) == 0 &&
-              U(*o, d, largest_bytes) == 0 && U(*o, d, taken_bytes) == 0 && U(*o, d, read_bytes) == 0 &&
-              PyDict_SetItemString(op, "exchange", d) == 0;
+    bool ok = d && put_item(d, "strategy", PyUnicode_FromString(o->gather.by)) == 0;
+    for (uint32_t i = 0; ok && i < SK_COUNT(names); i++) ok = put_item(d, names[i], PyLong_FromUnsignedLongLong(o->gather.n[i])) == 0;
+    ok = ok && PyDict_SetItemString(op, "exchange", d) == 0;
     Py_XDECREF(d);
     return ok;
 }

@@ -4,6 +4,7 @@
 
 #include "exec/exec.h"
 #include "py/py_int.h"
+#include "shuffle/pack.h"
 #include "shuffle/work.h"
 
 union py_block_note {

@@ -1,45 +1,106 @@
-/* shuffle.h - strategies of an exchange: how it is wired, apart from what is done to rows (work.h). Pure functions of sizes.
+/* shuffle.h - strategies of an exchange: programs that say how it is wired, apart from what is done to rows (work.h).
  *
- * A strategy says in how many values a map's packs are, and how many packs become one before reduces take them (Exoshuffle, SIGCOMM 2023, 3: the same shuffle as
- * different ways to cut and move blocks). Few values are few objects; but a pack in memory stays there while any reduce has a part of it, and is given back with
- * its last part, so several let memory go early. A merge reads and writes its packs once more, and makes fewer and longer parts of them: those that reduces read
- * from disk. Results do not depend on any of it. A strategy is a file in by/ that defines `const struct sk_shuffle_ops sk_shuffle_by_<name>`. */
+ * An exchange moves rows from maps to reduces. A strategy is told what has come (packs: their partitions, bytes and node) and says which tasks to make next (Exoshuffle, SIGCOMM
+ * 2023, section 3: a shuffle is a short program over tasks and values). It says
+ *   - in how many values the packs of a map are to be (values): few values are few objects, but a value in memory stays there while any reduce has a part of it;
+ *   - of each pack that comes, whether reduces take it as it is (pass), or it waits for others of the same partitions (hold), and when these become one (merge), and where;
+ *   - which partitions the next reduce takes (range), once all sizes are known, and on which node.
+ * Results do not depend on it: packs of a partition stay in the order of the maps, since only neighbours in that order are merged. So a strategy may change its mind at any time.
+ *
+ * Pure: a strategy calls nothing but what is below and keeps what it knows in its state. It runs inside the run's lock, on any engine, and in simulations. A file by/x.c that defines
+ * `const struct sk_shuffle_ops sk_shuffle_by_x` is found by the build; Python has the same interface (docs/design/exchange.md, "A strategy of your own"). */
 #ifndef SK_SHUFFLE_H
 #define SK_SHUFFLE_H
 
 #include "base/base.h"
 
-struct sk_shuffle_sizes {  /* as they are known when they are asked for */
+struct sk_shuffle; /* one input of an exchange: its maps, and what they gave */
+
+struct sk_shuffle_sizes {  /* as they are known by now, to 1/32 */
     uint64_t memory_bytes; /* of the run */
     bool spills;           /* what does not fit goes to disk; else it has to fit */
     bool parts;            /* tasks can be given parts of values; else they get whole ones */
     bool runs;      /* packs are sorted runs: a merge takes those of neighbouring maps, whole, and cuts what comes of them into values */
+    bool merges;    /* there is a stage that can merge: else all packs pass */
     uint32_t slots; /* reduces that can run at once */
+    uint32_t nodes; /* at least 1 */
     uint64_t bytes; /* of all packs, about */
     uint64_t map_bytes;    /* of one map's, about */
     uint64_t reduce_bytes; /* of one reduce, about */
 };
 
+struct sk_shuffle_pack { /* has come, behind those of earlier maps */
+    uint32_t first, end; /* it has rows of partitions [first, end) only; a run: 0, 1 */
+    uint32_t node;       /* where it is, below sizes.nodes */
+    uint64_t bytes;
+};
+
+struct
+    sk_shuffle_group { /* packs that wait to become one: of the same partitions, one behind the other in the order of the maps. Read-only */
+    uint32_t first, end, n;
+    uint64_t bytes;
+};
+
+struct sk_shuffle_ranges { /* when all packs are there */
+    uint32_t n;            /* partitions */
+    const uint64_t *bytes; /* [n] */
+    uint64_t target, most; /* bytes that a reduce should take; and should not exceed */
+};
+
+/* What a strategy intends for given sizes, for sk_shuffle_cost. */
 struct sk_shuffle_way {
-    uint32_t values; /* that a map's packs are in: at least 1. Where runs are merged: 1 */
-    uint32_t merge;  /* packs of the same partitions that become one; 0: they go to the reduces as they are */
+    uint32_t values; /* that a map's packs are in, if they are not merged as runs: at least 1 */
+    uint32_t merge;  /* packs that become one; 0: they go to the reduces as they are */
     uint32_t merged; /* values that a merge's packs are in; 0: 1 */
 };
 #define SK_SHUFFLE_MERGE_MAX 4096u
 
 struct sk_shuffle_ops {
     const char *name;
-    bool merges; /* it may say so: else there is no stage for that in the plan */
-    /* Asked for a map or a pack that could be merged, where sizes have changed by more than 1/32; pure. */
-    struct sk_shuffle_way (*way)(const struct sk_shuffle_sizes *z);
-    /* 0: as way says. Else so many packs are merged, however much that is, and also one alone: where merges are to move packs, to the nodes of a cluster (exec/sim). */
-    uint32_t merge_all;
+    bool merges;                                                    /* it may merge: the plan gets a stage for that */
+    uint32_t state_bytes;                                           /* of its state, zeroed, of each input of an exchange */
+    void *arg;                                                      /* sk_shuffle_arg: of strategies that are made at run time */
+    struct sk_shuffle_way (*way)(const struct sk_shuffle_sizes *z); /* pure; NULL: `auto` does not consider it */
+    /* Asked when a map is handed out: values that its packs are to be in, at least 1. */
+    uint32_t (*values)(struct sk_shuffle *s);
+    /* A pack has come: sk_shuffle_pass, or sk_shuffle_hold and maybe sk_shuffle_merge. NULL, and where it says neither: it passes. */
+    void (*came)(struct sk_shuffle *s, const struct sk_shuffle_pack *p);
+    /* No more will come. NULL: each group of several is merged, one pack alone passes; so is what it leaves. */
+    void (*ended)(struct sk_shuffle *s);
+    /* Behind the last partition of the reduce that begins with `first`, and its node. NULL: sk_shuffle_range, and SK_SHUFFLE_ANY. Where the user asked for a number of partitions, and
+     * of sorted runs, each partition is a reduce, and what is returned is not looked at. */
+    uint32_t (*range)(struct sk_shuffle *s, const struct sk_shuffle_ranges *r, uint32_t first, uint32_t *node);
 };
+#define SK_SHUFFLE_ANY UINT32_MAX /* a node: where most of a task's input is, or any */
+
+/* ---- what a strategy may ask and say ----------------------------------------------------------------------------------------------------------- */
+
+const struct sk_shuffle_sizes *sk_shuffle_sizes(struct sk_shuffle *s); /* valid until the strategy returns */
+void *sk_shuffle_state(struct sk_shuffle *s);
+void *sk_shuffle_arg(const struct sk_shuffle *s);
+uint64_t sk_shuffle_held(const struct sk_shuffle *s); /* bytes in all groups */
+
+/* The pack at hand goes to the reduces as it is. Groups that have some of its partitions are ended before: merged, or passed. */
+void sk_shuffle_pass(struct sk_shuffle *s);
+/* It waits in the group of its partitions; other groups that have some of these are ended before, and so is this one where a hot partition of it would be too large to be shared by
+ * reduces. `values`, `node`: of the merge of this group, however it comes to it. NULL: it could not be held (no memory; no stage merges), and the run knows. */
+const struct sk_shuffle_group *sk_shuffle_hold(struct sk_shuffle *s, uint32_t values, uint32_t node);
+void sk_shuffle_merge(struct sk_shuffle *s, const struct sk_shuffle_group *g); /* becomes a task now, also of one pack; *g is no more */
+const struct sk_shuffle_group *sk_shuffle_group(const struct sk_shuffle *s, uint32_t i); /* the i-th; NULL behind the last */
+
+/* The longest range from `first` on that is about `target`, and no more than `most`; partitions without rows behind it go along. */
+uint32_t sk_shuffle_range(const struct sk_shuffle_ranges *r, uint32_t first);
+
+/* ---- all strategies ------------------------------------------------------------------------------------------------------------------------------ */
 
 const struct sk_shuffle_ops *sk_shuffle_find(const char *name); /* NULL: there is none */
 const char *sk_shuffle_name(unsigned i);                        /* of the i-th, ordered by name; NULL behind the last */
 /* Packs of `bytes` each that a merge takes so that what is being gathered for all ranges is a quarter of memory at most; 0: fewer than two. */
 uint32_t sk_shuffle_fan_in(const struct sk_shuffle_sizes *z, uint32_t ranges, uint64_t bytes);
+/* For strategies that gather packs of a range until there are n of them, or a quarter of memory is full. */
+void sk_shuffle_gather(struct sk_shuffle *s, uint32_t n, uint32_t values, uint32_t node);
+/* The node of p's range, where maps are cut into so many ranges: one after the other. SK_SHUFFLE_ANY where there are fewer ranges than nodes. */
+uint32_t sk_shuffle_home(const struct sk_shuffle_sizes *z, const struct sk_shuffle_pack *p, uint32_t ranges);
 /* Seconds that an exchange costs beside the work on its rows. Its figures: strategy.c. */
 double sk_shuffle_cost(const struct sk_shuffle_sizes *z, struct sk_shuffle_way way);
 

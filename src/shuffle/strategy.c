@@ -36,6 +36,10 @@ uint32_t sk_shuffle_fan_in(const struct sk_shuffle_sizes *z, uint32_t ranges, ui
     return n < 2 ? 0 : (uint32_t)SK_MIN(n, SK_SHUFFLE_MERGE_MAX);
 }
 
+uint32_t sk_shuffle_home(const struct sk_shuffle_sizes *z, const struct sk_shuffle_pack *p, uint32_t ranges) {
+    return ranges < z->nodes ? SK_SHUFFLE_ANY : p->first / SK_MAX(p->end - p->first, 1u) % SK_MAX(z->nodes, 1u);
+}
+
 /* Of the bytes on disk, those that went there before they were merged. */
 static double again(const struct sk_shuffle_sizes *z, struct sk_shuffle_way way) {
     double merge = (double)way.merge * (double)z->map_bytes / (z->runs ? 1 : (double)SK_MAX(way.values, 1u));

@@ -2,7 +2,10 @@
 #define PARTITIONS 10u
 #define NO_ROW UINT64_MAX
 
-struct input { /* of a task of an exchange: struct of the exec argument */
+#include "shuffle/exchange.h"
+#include "shuffle/pack.h"
+
+struct input { /* of a task: of the exec argument */
     uint32_t phase, n, first, end, all, values;
     struct piece {
         uint64_t row0, rows, length;
@@ -18,19 +21,22 @@ static void read_input(struct sk_rd *r, struct input *in) {
         p->row0 = sk_rd_u64(r);
         p->rows = sk_rd_u64(r);
         p->side = sk_rd_u32(r);
-        if (!in->phase) continue;
-        p->length = sk_rd_u64(r);
-        p->run = sk_rd_u32(r);
-        p->row = sk_rd_u32(r);
-        if (in->phase == SK_PHASE_MERGE) p->parts = sk_rd_bytes(r);
-    }
-    if (in->phase) {
-        in->first = sk_rd_u32(r);
-        in->end = sk_rd_u32(r);
-        in->all = sk_rd_u32(r);
-        (void)sk_rd_u32(r); /* the shared input */
     }
     in->values = sk_rd_u32(r);
+    if (!sk_rd_end(r)) {
+        struct sk_pack_task t = sk_pack_task_read(r);
+        in->phase = t.phase;
+        in->first = t.first;
+        in->end = t.end;
+        in->all = t.n;
+        for (uint32_t i = 0; i < in->n; i++) {
+            struct sk_pack_block b = sk_pack_block_read(r, t.phase);
+            in->piece[i].length = b.length;
+            in->piece[i].run = b.run;
+            in->piece[i].row = b.row;
+            in->piece[i].parts = b.parts;
+        }
+    }
     CHECK(sk_rd_ok(r));
 }
 

@@ -92,7 +92,6 @@ static sk_rc stage(struct sk_task *t, struct sk_bytes desc, const struct sk_view
     bool raw = false, packs = false;
     uint32_t bad = 0;
     struct input in = {.n = sk_rd_u32(&r)};
-    in.phase = sk_rd_u32(&r);
     read_input(&r, &in);
     for (uint32_t i = 0; !in.phase && i < in.n; i++)
         for (uint64_t k = 0; k < in.piece[i].rows; k++)
@@ -280,7 +279,9 @@ static uint32_t target_rows = 10;
 
 static void start(uint32_t root) {
     struct sk_err err = {0};
-    struct sk_exec_conf c = {.shuffle = shuffle,
+    static struct sk_gathers gathers;
+    gathers = sk_shuffle_gathers(sk_shuffle_find(shuffle ? shuffle : "auto"));
+    struct sk_exec_conf c = {.gathers = &gathers,
                              .memory_bytes = 1 << 20,
                              .target_max_bytes = 8 * target_rows,
                              .target_min_bytes = 4 * target_rows,
@@ -583,10 +584,11 @@ BOTH(an_exchange_gives_the_same_rows_by_each_strategy) {
         struct sk_exec_op_stats op[3] = {0};
         sk_exec_get_stats(X, &st, op, 3);
         const struct sk_exec_op_stats *x = &op[st.n_ops - 1];
-        CHECK_STR_EQ(x->strategy, shuffle);
-        CHECK_EQ(x->partitions, PARTITIONS);
-        CHECK(x->packs && x->taken_bytes >= x->pack_bytes - 64 * x->packs && x->largest_bytes);
-        if (merges) CHECK(op[1].merges && (op[1].tasks_done > 0 || strcmp(shuffle, "auto") == 0));
+        const uint64_t *n = x->gather.n;
+        CHECK_STR_EQ(x->gather.by, shuffle);
+        CHECK_EQ(n[SK_XSTAT_PARTITIONS], PARTITIONS);
+        CHECK(n[SK_XSTAT_PACKS] && n[SK_XSTAT_TAKEN] >= n[SK_XSTAT_BYTES] - 64 * n[SK_XSTAT_PACKS] && n[SK_XSTAT_LARGEST]);
+        if (merges) CHECK(op[1].gather.by == sk_merges_name && (op[1].tasks_done > 0 || strcmp(shuffle, "auto") == 0));
         CHECK_EQ(st.memory_now, 0);
         sk_vec_free(&r);
         end();

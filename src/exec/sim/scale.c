@@ -13,6 +13,8 @@
 
 #include "base/rand.h"
 #include "exec/exec_int.h"
+#include "shuffle/exchange.h"
+#include "shuffle/pack.h"
 
 #define TAG SK_TAG_EXEC
 #define PIECE 33554432.0 /* bytes of a flow's pieces */
@@ -56,8 +58,9 @@ struct scale {
     uint32_t maps, reduces, factor, ranges, nodes, a_value,
         slots[KINDS];             /* simulated; ranges: of reduces, each on a node; a_value: reduces that share a value of a merge */
     struct sk_shuffle_ops pushes; /* what merges on nodes are to it */
-    bool merges, own;             /* there is a stage for it; own: and the strategy says what it merges */
-    uint64_t part64;              /* of a map's output for a reduce */
+    struct sk_gathers gathers;
+    bool merges, own; /* there is a stage for it; own: and the strategy says what it merges */
+    uint64_t part64;  /* of a map's output for a reduce */
     struct sk_pool tasks, words;
     struct queue {
         struct stask *head, *tail;
@@ -196,7 +199,8 @@ static void heard(void *ctx, void *arg) {
                                  .task = w.k->id,
                                  .block = {.oid = w.value, .n_rows = n, .bytes = s->note->bytes},
                                  .cost = s->note->bytes,
-                                 .pack = s->note});
+                                 .node = w.k->node,
+                                 .note = (const void *)s->note});
     if (s->values.p[w.value].refs && sk_cl_on_disk(s->cl, w.value)) spilled(s, w.value); /* it was there before the driver knew of it */
 }
 
@@ -405,7 +409,8 @@ static uint32_t choose(struct scale *s, const struct stask *k) {
         if (s->c.s3) return idlest(s, MAP);
         return s->c.way == SK_SCALE_MERGE ? t->unit / s->factor % s->nodes : t->unit % s->nodes;
     }
-    if (k->kind == MERGE && (s->own ? s->reduces / k->n_parts >= s->nodes : s->c.way != SK_SCALE_MERGE)) return k->range % s->nodes;
+    if (t->node != SK_ANY_NODE) return t->node;
+    if (k->kind == MERGE && !s->own && s->c.way != SK_SCALE_MERGE) return k->range % s->nodes;
     look(s, k);
     for (uint32_t i = 0; i < s->nodes; i++) /* what a strategy of one machine has put on a node may all be next: others take some of it */
         if (2 * (s->from[i].memory + s->from[i].disk) >= (double)k->in_bytes &&
@@ -433,7 +438,7 @@ static void plan_output(struct scale *s, struct stask *k, const struct sk_stask 
     double g = s->c.grain;
     k->weight = 1;
     if (k->kind == MAP && s->c.way == SK_SCALE_DIRECT) {
-        uint32_t asked = SK_MIN(s->c.values_a_map ? s->c.values_a_map : t->values, s->c.reduces);
+        uint32_t asked = SK_MIN(s->c.values_a_map ? s->c.values_a_map : t->hint, s->c.reduces);
         double real = SK_MAX(asked, (s->c.reduces + SK_PACK_PARTS_MAX - 1) / SK_PACK_PARTS_MAX); /* as many as notes need */
         k->n_out = SK_MIN(asked, s->reduces);
         k->weight = real * g / k->n_out;
@@ -443,7 +448,7 @@ static void plan_output(struct scale *s, struct stask *k, const struct sk_stask 
         k->weight = g;
         k->entries = 1;
     } else if (k->kind == MERGE && s->own) {
-        double real = t->values;
+        double real = t->hint;
         k->n_out = (uint32_t)SK_MIN(real, k->n_parts);
         uint32_t notes = (k->n_parts + SK_PACK_PARTS_MAX - 1) / SK_PACK_PARTS_MAX;
         real = SK_MAX(real, notes);
@@ -460,15 +465,15 @@ static void launch(struct scale *s, uint64_t id) {
     struct sk_stask *t = sk_step_task(s->x, id);
     const struct sk_sstage *st = &s->x->s[t->stage];
     struct stask *k = need(sk_pool_get(&s->tasks));
-    *k = (struct stask){.s = s, .id = id, .kind = st->exchange ? REDUCE : st->merge ? MERGE : MAP, .slow = 0.95 + 0.1 * uniform(s)};
+    *k = (struct stask){.s = s, .id = id, .kind = !st->gather ? MAP : st->gather->parks ? REDUCE : MERGE, .slow = 0.95 + 0.1 * uniform(s)};
     double parts = t->in.n * parts_weight(s, k->kind), tasks = tasks_weight(s, k->kind);
     k->in_bytes = k->kind == MAP ? s->part64 * 64 * s->reduces : t->in.bytes;
     k->merged = t->in.n;
     if (k->kind == MERGE) {
-        const struct sk_pack *p = t->in.head->pack;
-        k->first = p->first;
-        k->n_parts = p->n;
-        k->range = p->first / (s->own ? p->n : s->a_value);
+        const struct sk_pack_task *of = sk_exchange_task(t->say);
+        k->first = of->first;
+        k->n_parts = of->end - of->first;
+        k->range = of->first / (s->own ? k->n_parts : s->a_value);
     }
     if (k->kind == REDUCE) {
         s->r.parts += parts;
@@ -543,20 +548,32 @@ static void collect(struct scale *s, struct sk_scale_result *out) {
     *out = s->r;
 }
 
-static struct sk_shuffle_way one_value(const struct sk_shuffle_sizes *z SK_UNUSED) { return (struct sk_shuffle_way){.values = 1}; }
+/* What the published systems do: `factor` packs of a range become one, however much that is; in the end also those that are fewer. */
+static uint32_t one_value(struct sk_shuffle *s SK_UNUSED) { return 1; }
+static void gather_factor(struct sk_shuffle *sh, const struct sk_shuffle_pack *p SK_UNUSED) {
+    const struct scale *s = sk_shuffle_arg(sh);
+    const struct sk_shuffle_group *g = sk_shuffle_hold(sh, 1, SK_SHUFFLE_ANY);
+    if (g && g->n >= s->factor) sk_shuffle_merge(sh, g);
+}
+static void merge_rest(struct sk_shuffle *s) {
+    for (const struct sk_shuffle_group *g; (g = sk_shuffle_group(s, 0));) sk_shuffle_merge(s, g);
+}
 
 static sk_rc run(struct scale *s, struct sk_err *err) {
     uint32_t root;
     SK_TRY(make_plan(s, &root, err));
     const struct sk_scale_conf *c = &s->c;
-    s->pushes = (struct sk_shuffle_ops){.name = "pushes", .merges = true, .way = one_value, .merge_all = s->factor};
+    s->pushes = (struct sk_shuffle_ops){
+        .name = "pushes", .merges = true, .arg = s, .values = one_value, .came = gather_factor, .ended = merge_rest};
+    s->gathers = sk_shuffle_gathers(c->way == SK_SCALE_DIRECT ? sk_shuffle_find(c->strategy) : &s->pushes);
     uint64_t slots = SK_MAX(s->slots[MAP] + (s->merges ? s->slots[MERGE] : 0), s->slots[REDUCE]), map_bytes = s->part64 * 64 * s->reduces;
     struct sk_step_conf sc = {.memory_bytes = c->cluster.node.store_bytes * s->nodes,
                               .target_min_bytes = map_bytes / 2,
                               .target_max_bytes = map_bytes,
                               .moves = true,
                               .policy = sk_policy_default(true),
-                              .shuffle = c->way == SK_SCALE_DIRECT ? sk_shuffle_find(c->strategy) : &s->pushes,
+                              .gathers = &s->gathers,
+                              .n_nodes = s->nodes,
                               .cpu_e4 = (int64_t)slots * s->nodes * SK_RES_UNIT};
     SK_TRY(sk_step_create(s->plan, &s->st, &sc, &s->x, err));
     SK_TRY(sk_step_start(s->x, 0, err));

@@ -1,17 +1,43 @@
-/* auto.c - the cheapest of the others for the sizes that are known by now (sk_shuffle_cost): asked again when sizes have changed, so it may change its mind while
- * sizes become known. The default. Results do not depend on it. */
+/* auto.c - the cheapest of the others for the sizes that are known by now (sk_shuffle_cost). It looks again when sizes have changed, so it may change its mind while they become
+ * known. The default. Results do not depend on it. */
 #include "shuffle/shuffle.h"
 
-extern const struct sk_shuffle_ops sk_shuffle_by_auto;
+extern const struct sk_shuffle_ops sk_shuffle_by_auto, sk_shuffle_by_index;
 
-static struct sk_shuffle_way way(const struct sk_shuffle_sizes *z) {
-    struct sk_shuffle_way best = {.values = 1};
+static const struct sk_shuffle_ops *cheapest(const struct sk_shuffle_sizes *z) {
+    const struct sk_shuffle_ops *best = &sk_shuffle_by_index;
+    double cost = sk_shuffle_cost(z, best->way(z));
     for (unsigned i = 0; sk_shuffle_name(i); i++) {
-        const struct sk_shuffle_ops *s = sk_shuffle_find(sk_shuffle_name(i));
-        struct sk_shuffle_way w = s == &sk_shuffle_by_auto ? best : s->way(z);
-        if (sk_shuffle_cost(z, w) < sk_shuffle_cost(z, best)) best = w;
+        const struct sk_shuffle_ops *o = sk_shuffle_find(sk_shuffle_name(i));
+        if (o == &sk_shuffle_by_auto || !o->way || o->state_bytes) continue;
+        double c = sk_shuffle_cost(z, o->way(z));
+        if (c < cost) best = o, cost = c;
     }
     return best;
 }
 
-const struct sk_shuffle_ops sk_shuffle_by_auto = {.name = "auto", .merges = true, .way = way};
+struct state {
+    const struct sk_shuffle_ops *chosen;
+    struct sk_shuffle_sizes z; /* for these */
+};
+
+static const struct sk_shuffle_ops *chosen(struct sk_shuffle *s) {
+    struct state *mine = sk_shuffle_state(s);
+    const struct sk_shuffle_sizes *z = sk_shuffle_sizes(s), *was = &mine->z;
+    bool same =
+        z->bytes == was->bytes && z->map_bytes == was->map_bytes && z->reduce_bytes == was->reduce_bytes; /* the rest is the run's */
+    if (!mine->chosen || !same) *mine = (struct state){cheapest(z), *z};
+    return mine->chosen;
+}
+
+static struct sk_shuffle_way way(const struct sk_shuffle_sizes *z) { return cheapest(z)->way(z); }
+
+static uint32_t values(struct sk_shuffle *s) { return chosen(s)->values(s); }
+
+static void came(struct sk_shuffle *s, const struct sk_shuffle_pack *p) {
+    const struct sk_shuffle_ops *o = chosen(s);
+    if (o->came) o->came(s, p);
+}
+
+const struct sk_shuffle_ops sk_shuffle_by_auto = {
+    .name = "auto", .merges = true, .state_bytes = sizeof(struct state), .way = way, .values = values, .came = came};

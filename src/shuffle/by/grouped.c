@@ -2,10 +2,17 @@
  * partition. */
 #include "shuffle/shuffle.h"
 
+#define GROUPS 8u
+
 static struct sk_shuffle_way way(const struct sk_shuffle_sizes *z) {
     (void)z;
-    return (struct sk_shuffle_way){.values = 8};
+    return (struct sk_shuffle_way){.values = GROUPS};
+}
+
+static uint32_t values(struct sk_shuffle *s) {
+    (void)s;
+    return GROUPS;
 }
 
 extern const struct sk_shuffle_ops sk_shuffle_by_grouped;
-const struct sk_shuffle_ops sk_shuffle_by_grouped = {.name = "grouped", .way = way};
+const struct sk_shuffle_ops sk_shuffle_by_grouped = {.name = "grouped", .way = way, .values = values};

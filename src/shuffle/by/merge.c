@@ -2,10 +2,28 @@
  * node). A map is one value; what is merged is eight, so that it is let go early. Reduces read a part of M / N packs, each N times as long. */
 #include "shuffle/shuffle.h"
 
-static struct sk_shuffle_way way(const struct sk_shuffle_sizes *z) {
+#define MOST 40u
+#define MERGED 8u
+
+static uint32_t fan_in(const struct sk_shuffle_sizes *z) {
     uint32_t n = sk_shuffle_fan_in(z, 1, z->map_bytes);
-    return (struct sk_shuffle_way){.values = 1, .merge = SK_MIN(SK_MAX(n, 2u), 40u), .merged = 8};
+    return SK_MIN(SK_MAX(n, 2u), MOST);
+}
+
+static struct sk_shuffle_way way(const struct sk_shuffle_sizes *z) {
+    return (struct sk_shuffle_way){.values = 1, .merge = fan_in(z), .merged = MERGED};
+}
+
+static uint32_t values(struct sk_shuffle *s) {
+    (void)s;
+    return 1;
+}
+
+/* Merged where most of them are. */
+static void came(struct sk_shuffle *s, const struct sk_shuffle_pack *p) {
+    (void)p;
+    sk_shuffle_gather(s, fan_in(sk_shuffle_sizes(s)), MERGED, SK_SHUFFLE_ANY);
 }
 
 extern const struct sk_shuffle_ops sk_shuffle_by_merge;
-const struct sk_shuffle_ops sk_shuffle_by_merge = {.name = "merge", .merges = true, .way = way};
+const struct sk_shuffle_ops sk_shuffle_by_merge = {.name = "merge", .merges = true, .way = way, .values = values, .came = came};

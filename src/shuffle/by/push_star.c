@@ -3,11 +3,29 @@
 #include "shuffle/shuffle.h"
 
 #define RANGES 8u
+#define LEAST 2u
+#define MOST 16u /* packs in a merge */
+
+static uint32_t fan_in(const struct sk_shuffle_sizes *z) {
+    uint32_t n = sk_shuffle_fan_in(z, RANGES, z->map_bytes / RANGES);
+    return SK_MIN(SK_MAX(n, LEAST), MOST);
+}
+
+static uint32_t merged(const struct sk_shuffle_sizes *z) { return z->runs ? RANGES : 1; }
 
 static struct sk_shuffle_way way(const struct sk_shuffle_sizes *z) {
-    uint32_t n = sk_shuffle_fan_in(z, RANGES, z->map_bytes / RANGES);
-    return (struct sk_shuffle_way){.values = RANGES, .merge = SK_MIN(SK_MAX(n, 2u), 16u), .merged = z->runs ? RANGES : 1};
+    return (struct sk_shuffle_way){.values = RANGES, .merge = fan_in(z), .merged = merged(z)};
+}
+
+static uint32_t values(struct sk_shuffle *s) {
+    const struct sk_shuffle_sizes *z = sk_shuffle_sizes(s);
+    return z->runs && z->merges ? 1 : RANGES;
+}
+
+static void came(struct sk_shuffle *s, const struct sk_shuffle_pack *p) {
+    const struct sk_shuffle_sizes *z = sk_shuffle_sizes(s);
+    sk_shuffle_gather(s, fan_in(z), merged(z), sk_shuffle_home(z, p, RANGES));
 }
 
 extern const struct sk_shuffle_ops sk_shuffle_by_push_star;
-const struct sk_shuffle_ops sk_shuffle_by_push_star = {.name = "push_star", .merges = true, .way = way};
+const struct sk_shuffle_ops sk_shuffle_by_push_star = {.name = "push_star", .merges = true, .way = way, .values = values, .came = came};

@@ -3,11 +3,30 @@
  * The waiting is the scheduler's: a stage whose reader is behind stops at half of memory (sk_guard_reader). */
 #include "shuffle/shuffle.h"
 
+static uint32_t ranges(const struct sk_shuffle_sizes *z) {
+    return (uint32_t)SK_MIN(SK_MAX(4 * z->bytes / SK_MAX(z->memory_bytes, 1), 4), 48);
+}
+
+static uint32_t fan_in(const struct sk_shuffle_sizes *z) {
+    uint32_t n = sk_shuffle_fan_in(z, ranges(z), z->map_bytes / ranges(z));
+    return SK_MAX(n, 2u);
+}
+
+static uint32_t merged(const struct sk_shuffle_sizes *z) { return z->runs ? ranges(z) : 1; }
+
 static struct sk_shuffle_way way(const struct sk_shuffle_sizes *z) {
-    uint64_t ranges = SK_MIN(SK_MAX(4 * z->bytes / SK_MAX(z->memory_bytes, 1), 4), 48);
-    uint32_t n = sk_shuffle_fan_in(z, (uint32_t)ranges, z->map_bytes / ranges);
-    return (struct sk_shuffle_way){.values = (uint32_t)ranges, .merge = SK_MAX(n, 2u), .merged = z->runs ? (uint32_t)ranges : 1};
+    return (struct sk_shuffle_way){.values = ranges(z), .merge = fan_in(z), .merged = merged(z)};
+}
+
+static uint32_t values(struct sk_shuffle *s) {
+    const struct sk_shuffle_sizes *z = sk_shuffle_sizes(s);
+    return z->runs && z->merges ? 1 : ranges(z);
+}
+
+static void came(struct sk_shuffle *s, const struct sk_shuffle_pack *p) {
+    const struct sk_shuffle_sizes *z = sk_shuffle_sizes(s);
+    sk_shuffle_gather(s, fan_in(z), merged(z), sk_shuffle_home(z, p, ranges(z)));
 }
 
 extern const struct sk_shuffle_ops sk_shuffle_by_two_level;
-const struct sk_shuffle_ops sk_shuffle_by_two_level = {.name = "two_level", .merges = true, .way = way};
+const struct sk_shuffle_ops sk_shuffle_by_two_level = {.name = "two_level", .merges = true, .way = way, .values = values, .came = came};

@@ -106,8 +106,8 @@ static void map_packs(struct sim *m, const struct stage *s, struct task *k, uint
 /* Packs of the same partitions, or runs, as one, or in several values. */
 static void merge_packs(struct sim *m, const struct stage *s, struct task *k, const struct sk_stask *t) {
     uint64_t *rows = sk_alloc(TAG, 200000 * sizeof *rows);
-    uint32_t n = 0, first = 0, last = 0, values = t->values;
-    CHECK(rows && t->in.n > 1 && t->phase == SK_PHASE_MERGE);
+    uint32_t n = 0, first = 0, last = 0, values = t->hint;
+    CHECK(rows && t->in.n && sk_exchange_task(t->say)->phase == SK_PHASE_MERGE);
     for (const struct sk_blk *b = t->in.head; b; b = b->next) {
         const struct blk *p = sk_map_get(&m->blks, b->ref.oid);
         CHECK(p && p->note && n + p->n < 200000);
@@ -137,7 +137,7 @@ static struct keyed *all_rows(struct sim *m, const struct sk_stask *t, uint32_t 
     *n = 0;
     for (const struct sk_blk *b = t->in.head; b; b = b->next, run++) {
         const struct blk *r = sk_map_get(&m->blks, b->ref.oid + 1); /* the run is yielded behind its sample */
-        CHECK(r && r->note->h.kind == SK_PACK_RUN && b->pack->run == run);
+        CHECK(r && r->note->h.kind == SK_PACK_RUN && sk_exchange_run(b->kept) == run);
         for (uint32_t i = 0; i < r->n; i++) {
             CHECK_LT(*n, 200000);
             all[(*n)++] = (struct keyed){r->row[i], key_of(r->row[i], keys), run, i};
@@ -166,10 +166,11 @@ static void cut_run(struct sim *m, struct task *k, const struct blk *r, uint32_t
 }
 
 static void cut_runs(struct sim *m, uint32_t keys, struct task *k, const struct sk_stask *t) {
-    uint32_t n, parts = t->last;
+    const struct sk_pack_task *of = sk_exchange_task(t->say);
+    uint32_t n, parts = of->end;
     struct keyed *all = all_rows(m, t, keys, &n);
     uint64_t *bounds = sk_calloc(TAG, (uint64_t)parts * 3 * sizeof *bounds);
-    CHECK(bounds && !t->unit && parts == m->x->s[t->stage].exchange->n);
+    CHECK(bounds && !of->first && parts == of->n);
     qsort(all, n, sizeof *all, by_key);
     for (uint32_t i = 1; i < parts; i++) {
         uint64_t at = (uint64_t)i * n / parts;
@@ -222,13 +223,13 @@ static bool has_told(const struct sk_blk *b, const struct blk *p, struct partiti
 static const uint64_t *rows_of(const struct partition *all, uint32_t side) { return all->rows + (side ? all->n_of[0] : 0); }
 
 /* What a task of a join gives. */
-static uint32_t join_task(const struct sk_stask *t, const struct partition *all, uint32_t tells, uint64_t *out) {
-    uint32_t shared = t->shared - 1, n = all->n_of[shared], n_others = all->n_of[!shared], k = 0;
+static uint32_t join_task(const struct sk_pack_task *of, const struct partition *all, uint32_t tells, uint64_t *out) {
+    uint32_t shared = of->shared - 1, n = all->n_of[shared], n_others = all->n_of[!shared], k = 0;
     const uint64_t *others = rows_of(all, !shared);
-    CHECK(t->shared && t->shared <= 2 && t->last == t->unit + 1);
-    CHECK(t->phase == SK_PHASE_REDUCE || ((tells >> shared & 1) && n_others && !(n && t->phase == SK_PHASE_REST)));
-    if (t->phase != SK_PHASE_REST)
-        return join_rows(rows_of(all, shared), n, others, t->phase == SK_PHASE_REDUCE && (tells >> shared & 1) ? n_others : 0, out);
+    CHECK(of->shared && of->shared <= 2 && of->end == of->first + 1);
+    CHECK(of->phase == SK_PHASE_REDUCE || ((tells >> shared & 1) && n_others && !(n && of->phase == SK_PHASE_REST)));
+    if (of->phase != SK_PHASE_REST)
+        return join_rows(rows_of(all, shared), n, others, of->phase == SK_PHASE_REDUCE && (tells >> shared & 1) ? n_others : 0, out);
     for (uint32_t i = 0; i < n_others; i++)
         if (!all->told[i]) out[k++] = others[i];
     return k;
@@ -236,18 +237,20 @@ static uint32_t join_task(const struct sk_stask *t, const struct partition *all,
 
 /* ---- reduces ------------------------------------------------------------------------------------------------------------------------- */
 
+static uint32_t tells_of(const struct sim *m, const struct sk_stask *t) { return m->st.s[t->stage].exchange.tells; }
+
 /* Rows of the partitions of a reduce, input by input, each in order; in order of their keys where they are not joined. Checks that it has what is its, in the order in which it has to come. */
 static void gather(struct sim *m, const struct stage *s, const struct sk_stask *t, struct partition *to) {
-    const struct sk_exchange *e = m->x->s[t->stage].exchange;
+    const struct sk_pack_task *of = sk_exchange_task(t->say);
     struct keyed *all = sk_alloc(TAG, 200000 * sizeof *all);
     const uint64_t *bounds = NULL;
     uint32_t n = 0;
     int64_t side = -1, run = -1, told = -1;
     *to = (struct partition){.rows = sk_alloc(TAG, 200000 * sizeof *to->rows), .told = sk_calloc(TAG, 200000 * sizeof *to->told)};
-    CHECK(all && to->rows && to->told && sk_phase_reduces(t->phase) && t->unit < t->last && t->last <= e->n);
+    CHECK(all && to->rows && to->told && sk_phase_reduces(of->phase) && of->first < of->end && of->end <= of->n);
     for (const struct sk_blk *b = t->in.head; b; b = b->next) {
         const struct blk *p = sk_map_get(&m->blks, b->ref.oid);
-        CHECK(p && b->slice && b->ref.row0 + b->ref.bytes <= p->bytes &&
+        CHECK(p && b->part && b->ref.row0 + b->ref.bytes <= p->bytes &&
               (b->side >= SK_SIDE_TOLD || (b->ref.row0 | b->ref.bytes) % 64 == 0));
         if (b->side == SK_SIDE_BOUNDS) {
             CHECK(!bounds && b == t->in.head && p->note->h.kind == SK_PACK_BOUNDS);
@@ -255,40 +258,40 @@ static void gather(struct sim *m, const struct stage *s, const struct sk_stask *
             continue;
         }
         if (has_told(b, p, to)) {
-            CHECK(t->phase == SK_PHASE_REST && side < 0 && (int64_t)b->pack->run > told);
-            told = b->pack->run;
+            CHECK(of->phase == SK_PHASE_REST && side < 0 && (int64_t)sk_exchange_run(b->kept) > told);
+            told = sk_exchange_run(b->kept);
             continue;
         }
-        CHECK((int64_t)b->side > side || ((int64_t)b->side == side && (int64_t)b->pack->run > run));
+        CHECK((int64_t)b->side > side || ((int64_t)b->side == side && (int64_t)sk_exchange_run(b->kept) > run));
         side = b->side;
-        run = b->pack->run;
+        run = sk_exchange_run(b->kept);
         if (!b->ref.n_rows) continue; /* its columns */
         uint32_t from = (uint32_t)(b->ref.row0 / PACK_ROW), to_row = from + (uint32_t)(b->ref.bytes / PACK_ROW), before = n;
         CHECK(to_row <= p->n && (s->pack == RUNS ? b->ref.origin == from : to_row - from == b->ref.n_rows));
         for (uint32_t i = from; i < to_row; i++) {
             struct keyed x = {p->row[i], key_of(p->row[i], s->keys), (uint32_t)run, i};
-            bool mine = s->pack == RUNS ? (!t->unit || !less(&x, bounds + (t->unit - 1) * 3ull)) &&
-                                              (t->last == e->n || less(&x, bounds + (t->last - 1) * 3ull))
-                                        : x.key >= t->unit && x.key < t->last;
+            bool mine = s->pack == RUNS ? (!of->first || !less(&x, bounds + (of->first - 1) * 3ull)) &&
+                                              (of->end == of->n || less(&x, bounds + (of->end - 1) * 3ull))
+                                        : x.key >= of->first && x.key < of->end;
             CHECK(mine || s->pack == RUNS);
             CHECK_LT(n, 200000);
             if (mine) all[n++] = x;
         }
         to->n_of[side] += n - before;
     }
-    CHECK_EQ(t->phase == SK_PHASE_REST, told >= 0);
-    if (!e->tells) qsort(all, n, sizeof *all, by_key);
+    CHECK_EQ(of->phase == SK_PHASE_REST, told >= 0);
+    if (!tells_of(m, t)) qsort(all, n, sizeof *all, by_key);
     to->n = n;
     for (uint32_t i = 0; i < n; i++) to->rows[i] = all[i].row;
     sk_free(all);
 }
 
 static uint32_t reduce(struct sim *m, const struct stage *s, const struct sk_stask *t, uint64_t *out) {
-    uint32_t tells = m->x->s[t->stage].exchange->tells;
+    uint32_t tells = tells_of(m, t);
     struct partition all;
     gather(m, s, t, &all);
     uint32_t n = all.n;
-    if (tells) n = join_task(t, &all, tells, out);
+    if (tells) n = join_task(sk_exchange_task(t->say), &all, tells, out);
     else memcpy(out, all.rows, n * sizeof *out);
     sk_free(all.rows);
     sk_free(all.told);
@@ -300,7 +303,8 @@ static void tell_met(struct sim *m, const struct stage *s, struct task *k, const
     struct partition all;
     struct vnote note = {.h = {.kind = SK_PACK_TOLD}};
     gather(m, s, t, &all);
-    uint32_t shared = t->shared - 1, n = all.n_of[!shared];
+    const struct sk_pack_task *of = sk_exchange_task(t->say);
+    uint32_t shared = of->shared - 1, n = all.n_of[!shared];
     CHECK(n);
     for (uint32_t i = 0; i < n; i++) all.told[i] = meets(rows_of(&all, shared), all.n_of[shared], rows_of(&all, !shared)[i]);
     give(m, k, all.told, n, n, &note);

@@ -6,6 +6,8 @@
 #include "base/map.h"
 #include "base/rand.h"
 #include "exec/exec_int.h"
+#include "shuffle/exchange.h"
+#include "shuffle/pack.h"
 #include "test.h"
 
 #define TAG SK_TAG_TEST
@@ -61,6 +63,7 @@ struct sim {
     struct sk_step *x;
     struct stage s[MAXS]; /* by plan node */
     struct sk_step_conf conf;
+    struct sk_gathers gathers;
     double now, sigma, pause, deaths, actor_deaths, again;            /* again: share of tasks whose end is heard twice */
     uint64_t store_bytes, resident, spilled, restored, peak_resident; /* store_bytes 0: it never spills */
     bool told;                                                        /* the run hears of what was spilled */
@@ -277,8 +280,9 @@ static void launch(struct sim *m, uint64_t id) {
         unit_ids(m, st->nodes[0], t->unit, in);
     }
     const struct stage *first = &m->s[st->nodes[0]], *last = &m->s[st->nodes[st->n_nodes - 1]];
-    if (sk_phase_reduces(t->phase)) n = reduce(m, first, t, in);
-    for (const struct sk_blk *b = t->in.head; b && !ss->exchange && !ss->merge; b = b->next) {
+    uint32_t phase = t->say ? sk_exchange_task(t->say)->phase : SK_PHASE_NONE;
+    if (sk_phase_reduces(phase)) n = reduce(m, first, t, in);
+    for (const struct sk_blk *b = t->in.head; b && !ss->gather; b = b->next) {
         const struct blk *k = sk_map_get(&m->blks, b->ref.oid);
         CHECK(k && b->ref.row0 + b->ref.n_rows <= k->n);
         memcpy(in + n, k->row + b->ref.row0, b->ref.n_rows * sizeof *in);
@@ -294,17 +298,17 @@ static void launch(struct sim *m, uint64_t id) {
     k->id = id;
     CHECK(k->in = sk_calloc(TAG, (t->in.n + 1) * sizeof *k->in));
     for (const struct sk_blk *b = t->in.head; b; b = b->next)
-        k->in[k->n_in++] = (struct input){b->ref.oid, b->slice && b->ref.bytes < b->pack->blk->ref.bytes ? b->ref.bytes : 0, 0};
+        k->in[k->n_in++] = (struct input){b->ref.oid, b->part && b->ref.bytes < b->kept->blk->ref.bytes ? b->ref.bytes : 0, 0};
     k->stage = t->stage;
     k->actor = t->actor;
-    if (t->phase == SK_PHASE_SHARE) tell_met(m, first, k, t);
-    if (t->phase == SK_PHASE_CUT) cut_runs(m, first->keys, k, t);
-    else if (ss->merge) merge_packs(m, first, k, t);
-    else if (ss->packs) map_packs(m, last, k, out, n, t->values);
+    if (phase == SK_PHASE_SHARE) tell_met(m, first, k, t);
+    if (phase == SK_PHASE_CUT) cut_runs(m, first->keys, k, t);
+    else if (phase == SK_PHASE_MERGE) merge_packs(m, first, k, t);
+    else if (ss->values) map_packs(m, last, k, out, n, t->hint);
     else give_blocks(m, last, k, out, n);
-    if (t->phase != SK_PHASE_CUT && m->lost > 0 && uniform(m) < m->lost) { /* it fails, and what it has not yielded is not there */
+    if (phase != SK_PHASE_CUT && m->lost > 0 && uniform(m) < m->lost) { /* it fails, and what it has not yielded is not there */
         uint32_t keep = (uint32_t)(uniform(m) * (k->n_out + 1));
-        keep = SK_MAX(keep, t->phase == SK_PHASE_SHARE); /* one that has not told would be the end of the run */
+        keep = SK_MAX(keep, phase == SK_PHASE_SHARE); /* one that has not told would be the end of the run */
         while (k->n_out > keep) unref(m, k->out[--k->n_out]->oid);
     }
     uint64_t total = 0;
@@ -474,7 +478,7 @@ static void on(struct sim *m, struct ev e) {
             .kind = SK_SEV_YIELDED, .task = k->id, .block = {.oid = b->oid, .n_rows = b->n, .bytes = b->bytes}, .cost = b->bytes};
         if (b->note) {
             CHECK(sk_pack_note_ok((struct sk_bytes){b->note, sizeof *b->note}));
-            ev.pack = &b->note->h;
+            ev.note = (const void *)&b->note->h;
             ev.block.n_rows = b->note->h.rows;
         }
         CHECK_OK_ERR(sk_step_event(m->x, &ev, ns(m->now), &err), &err);
@@ -673,7 +677,20 @@ static struct sk_shuffle_way moody_way(const struct sk_shuffle_sizes *z) {
     uint64_t r = sk_rand_mix(z->bytes / 3000 ^ z->map_bytes / 500);
     return (struct sk_shuffle_way){.values = 1 + (uint32_t)(r % 3), .merge = (uint32_t)(r >> 8) % 6, .merged = (uint32_t)(r >> 16) % 3};
 }
-static const struct sk_shuffle_ops MOODY = {.name = "moody", .merges = true, .way = moody_way};
+static uint32_t moody_values(struct sk_shuffle *s) {
+    struct sk_shuffle_way w = moody_way(sk_shuffle_sizes(s));
+    return sk_shuffle_sizes(s)->runs && sk_shuffle_sizes(s)->merges && w.merge > 1 ? 1 : w.values;
+}
+/* Holds what it passes later, ends groups that are not of what has come, and merges one alone. */
+static void moody_came(struct sk_shuffle *s, const struct sk_shuffle_pack *p) {
+    struct sk_shuffle_way w = moody_way(sk_shuffle_sizes(s));
+    uint32_t node = p->bytes % 3 ? SK_SHUFFLE_ANY : p->node;
+    if (w.merge == 1) sk_shuffle_pass(s);
+    if (w.merge == 2) sk_shuffle_merge(s, sk_shuffle_hold(s, SK_MAX(w.merged, 1u), node));
+    if (w.merge > 2) sk_shuffle_gather(s, w.merge, SK_MAX(w.merged, 1u), node);
+    if (w.merge > 4 && sk_shuffle_group(s, 1)) sk_shuffle_merge(s, sk_shuffle_group(s, 0));
+}
+static const struct sk_shuffle_ops MOODY = {.name = "moody", .merges = true, .values = moody_values, .came = moody_came};
 
 /* One or two inputs, each mapped to packs and merged or not; and the reduce. */
 static uint32_t random_exchange(struct sim *m, uint32_t at_node) {
@@ -841,7 +858,8 @@ static void one_random(uint64_t shape, bool exact) {
         uint32_t root = random_plan(m, shape, exact);
         if (m->exchanges) {
             uint32_t which = (uint32_t)(sk_rand_mix(shape * 5 + k) % 12);
-            m->conf.shuffle = sk_shuffle_name(which) ? sk_shuffle_find(sk_shuffle_name(which)) : &MOODY;
+            m->gathers = sk_shuffle_gathers(sk_shuffle_name(which) ? sk_shuffle_find(sk_shuffle_name(which)) : &MOODY);
+            m->conf.gathers = &m->gathers;
             m->conf.moves = m->told = m->store_bytes > 0; /* an exchange may be told that what waits can go to disk */
             m->any_order = !m->limits && sk_rand_mix(shape + 7) % 4 == 0;
             m->conf.preserve_order = !m->any_order;
@@ -1032,10 +1050,11 @@ static struct beyond beyond_exchange(double times, const char *policy, const cha
     CHECK_OK(sk_plan_create(&m->plan, NULL));
     m->s[0] = m->s[1] = m->s[2] = (struct stage){.times = 1, .of = 1, .sec = 0.05, .pack = PARTS, .keys = 96};
     m->s[3] = m->s[2];
-    m->conf.shuffle = sk_shuffle_find(strategy);
+    m->gathers = sk_shuffle_gathers(sk_shuffle_find(strategy));
+    m->conf.gathers = &m->gathers;
     uint32_t root = add(m, &READ, (struct sk_node_desc){.units = units, .n_units = n, .cpu_e4 = 10000}, NULL, 0);
     root = add(m, &MAP_PACKS, (struct sk_node_desc){.cpu_e4 = 10000}, &root, 1);
-    if (m->conf.shuffle->merges) root = add(m, &MERGE, (struct sk_node_desc){.cpu_e4 = 10000}, &root, 1);
+    if (sk_shuffle_find(strategy)->merges) root = add(m, &MERGE, (struct sk_node_desc){.cpu_e4 = 10000}, &root, 1);
     root = add(m, &EXCHANGE, (struct sk_node_desc){.cpu_e4 = 10000}, &root, 1);
     run(m, root, policy);
     check_rows(m, root);

@@ -1,5 +1,6 @@
-/* test_exec_exchange.c - an exchange by hand: packs, cuts, slices, merges; what is given back when, and what a worker may get wrong. A row has 64 bytes. */
+/* test_shuffle_exchange.c - an exchange by hand: packs, cuts, slices, merges; what is given back when, and what a worker may get wrong. A row has 64 bytes. */
 #include "exec_rig.h"
+#include "shuffle/exchange/exchange_int.h"
 
 static struct rig R;
 
@@ -7,11 +8,20 @@ static const struct sk_op PACKS = {"map_packs", SK_OP_PACKS}, EXCHANGE = {"reduc
                           MERGE = {"merge", SK_OP_PACKS | SK_OP_MERGE};
 
 static struct sk_shuffle_way WAY; /* what the strategy says from now on */
-static struct sk_shuffle_way way(const struct sk_shuffle_sizes *z) {
-    CHECK(z->memory_bytes && z->slots);
-    return WAY;
+static uint32_t values(struct sk_shuffle *s) {
+    CHECK(sk_shuffle_sizes(s)->memory_bytes && sk_shuffle_sizes(s)->slots);
+    return sk_shuffle_sizes(s)->runs && sk_shuffle_sizes(s)->merges && WAY.merge > 1 ? 1 : WAY.values;
 }
-static const struct sk_shuffle_ops SAYS = {.name = "says", .merges = true, .way = way};
+static void came(struct sk_shuffle *s, const struct sk_shuffle_pack *p) {
+    CHECK(p->first < p->end && p->bytes);
+    if (WAY.merge > 1) sk_shuffle_gather(s, WAY.merge, SK_MAX(WAY.merged, 1u), SK_SHUFFLE_ANY);
+    else sk_shuffle_pass(s);
+}
+static const struct sk_shuffle_ops SAYS = {.name = "says", .merges = true, .values = values, .came = came};
+static struct sk_gathers GATHERS;
+
+static const struct sk_exchange *exchange_at(uint32_t stage) { return sk_exchange_of(R.x->s[stage].gather); }
+static const struct sk_pack_task *pack_task(const struct sk_stask *t) { return sk_exchange_task(t->say); }
 
 struct note {
     struct sk_pack_note h;
@@ -23,6 +33,8 @@ struct note {
 
 static void begin(void) {
     rig_begin(&R);
+    GATHERS = sk_shuffle_gathers(NULL);
+    R.conf.gathers = &GATHERS;
     R.conf.target_min_bytes = 64;
     R.conf.target_max_bytes = 64000;
 }
@@ -33,7 +45,7 @@ static uint32_t packs(uint32_t in) {
 
 static uint32_t merge(uint32_t in, uint32_t k) {
     WAY = (struct sk_shuffle_way){.values = 1, .merge = k};
-    R.conf.shuffle = &SAYS;
+    GATHERS = sk_shuffle_gathers(&SAYS);
     return rig_add(&R, &MERGE, (struct sk_node_desc){.label = "M", .cpu_e4 = 10000}, &in, 1);
 }
 
@@ -59,7 +71,7 @@ static struct sk_step_ev pack_event(uint64_t task, struct note *note) {
                                .task = task,
                                .block = {.oid = ++R.next_oid, .n_rows = note->h.rows, .bytes = note->h.bytes},
                                .cost = note->h.bytes,
-                               .pack = &note->h};
+                               .note = (const void *)&note->h};
 }
 
 static uint64_t yield(uint64_t task, struct note note) {
@@ -95,18 +107,19 @@ static const char *input(uint64_t seq) {
     static char text[800];
     const struct sk_stask *t = sk_step_task(R.x, rig_task(&R, R.x->n - 1, seq));
     CHECK_MSG(t, "task %llu is not there", (unsigned long long)seq);
+    const struct sk_pack_task *of = pack_task(t);
     int n = snprintf(text, sizeof text, "%s %u-%u/%u",
-                     t->phase == SK_PHASE_CUT     ? "cut"
-                     : t->phase == SK_PHASE_SHARE ? "share"
-                     : t->phase == SK_PHASE_REST  ? "rest"
-                                                  : "reduce",
-                     t->unit, t->last, R.x->s[t->stage].exchange->n);
+                     of->phase == SK_PHASE_CUT     ? "cut"
+                     : of->phase == SK_PHASE_SHARE ? "share"
+                     : of->phase == SK_PHASE_REST  ? "rest"
+                                                   : "reduce",
+                     of->first, of->end, exchange_at(t->stage)->n);
     for (const struct sk_blk *b = t->in.head; b; b = b->next)
         n += snprintf(text + n, sizeof text - (size_t)n,
                       b->side == SK_SIDE_BOUNDS ? " B"
                       : b->side == SK_SIDE_TOLD ? " T"
                                                 : " %u:%u@%llu+%llu(%llu)",
-                      b->side, b->pack->run, (unsigned long long)b->ref.row0 / 64, (unsigned long long)b->ref.bytes / 64,
+                      b->side, sk_pack_of(b)->run, (unsigned long long)b->ref.row0 / 64, (unsigned long long)b->ref.bytes / 64,
                       (unsigned long long)b->ref.n_rows);
     return text;
 }
@@ -150,7 +163,7 @@ TEST(neighbours_are_one_reduce_until_it_is_large_enough) {
     done(1, 0);
     parts(rig_task(&R, 1, 1), 4, "0293");
     done(1, 1);
-    CHECK_EQ(R.x->s[2].exchange->n, 8);
+    CHECK_EQ(exchange_at(2)->n, 8);
     CHECK_STR_EQ(input(0), "reduce 0-6/8 0:0@0+4(4) 0:1@0+2(2)"); /* 18 rows: 9 each */
     done(2, 0);
     CHECK_STR_EQ(input(1), "reduce 6-7/8 0:1@2+9(9)");
@@ -188,13 +201,13 @@ TEST(no_more_reduces_run_than_there_is_memory_for_their_tables) {
         rig_done(&R, rig_task(&R, 0, 0), 1);
         parts(rig_task(&R, 1, 0), 0, "99");
         done(1, 0);
-        const struct sk_exchange *e = R.x->s[2].exchange;
+        const struct sk_exchange *e = exchange_at(2);
         CHECK_EQ(R.x->s[2].in_flight, tables ? 1 : 2); /* each takes 9 rows, gives 9, and has 20 for its tables */
-        CHECK_EQ(e->working, tables ? 64 * 20 : 0);
+        CHECK_EQ(e->g.working, tables ? 64 * 20 : 0);
         done(2, 0);
         CHECK_EQ(R.x->s[2].in_flight, 1);
         done(2, 1);
-        CHECK_EQ(e->working, 0);
+        CHECK_EQ(e->g.working, 0);
         end();
     }
 }
@@ -242,12 +255,12 @@ TEST(of_a_hot_partition_the_input_with_more_rows_is_shared_where_either_may_be) 
     CHECK_STR_EQ(input(1), "reduce 1-2/2 0:0@1+1(1) 0:1@0+1(1) 1:2@1+6(6)");
     CHECK_STR_EQ(input(2), "reduce 1-2/2 0:0@1+1(1) 0:1@0+1(1) 1:3@1+5(5)");
     for (uint64_t i = 0; i < 3; i++)
-        CHECK_EQ(sk_step_task(R.x, rig_task(&R, 4, i))->shared, 2); /* all of them are told, also who shares nothing */
+        CHECK_EQ(pack_task(sk_step_task(R.x, rig_task(&R, 4, i)))->shared, 2); /* all of them are told, also who shares nothing */
     for (uint64_t i = 0; i < 3; i++) done(4, i);
     end();
     begin();
     start_two(1, 3, EQUAL);
-    CHECK_EQ(sk_step_task(R.x, rig_task(&R, 4, 0))->shared, 1);
+    CHECK_EQ(pack_task(sk_step_task(R.x, rig_task(&R, 4, 0)))->shared, 1);
     done(4, 0);
     end();
 }
@@ -275,7 +288,7 @@ TEST(what_shares_tell_goes_to_one_task_behind_them) {
         input(3),
         "rest 1-2/3 T T 0:0@0+1(0) 1:2@1+1(1) 1:3@0+1(1)"); /* of the shared side columns, of the other all rows; shares still run */
     const struct sk_blk *told = sk_step_task(R.x, rig_task(&R, 4, 3))->in.head;
-    CHECK_LT(told->pack->run, told->next->pack->run); /* in the order of the shares, whoever was first */
+    CHECK_LT(sk_pack_of(told)->run, sk_pack_of(told->next)->run); /* in the order of the shares, whoever was first */
     for (uint64_t i = 0; i < 3; i++) done(4, i);
     CHECK_EQ(R.live, 4 + 2 + 1);
     done(4, 3);
@@ -407,8 +420,7 @@ TEST(runs_are_cut_by_a_task_and_reduces_have_its_pages) {
     yield(t, (struct note){.h = {.kind = SK_PACK_BOUNDS, .rows = 2, .bytes = 64}});
     cuts(t, 0, 0, (struct sk_pack_cut[]){{0, 4, 0, 2}}, 1);
     CHECK_EQ(rig_flying(&R, 2), 1);
-    uint64_t seq = R.x->s[2].next_seq;
-    CHECK_EQ(seq, 1);
+    CHECK_EQ(R.x->s[2].next_seq, 0); /* the cut task has no number */
     done(2, 0);
     CHECK_EQ(R.live, 3); /* the samples are gone */
     CHECK_STR_EQ(input(0), "reduce 0-1/3 B 0:0@0+4(2) 0:1@0+1(0)");
@@ -441,7 +453,7 @@ TEST(a_merge_takes_packs_of_the_same_partitions) {
     }
     for (uint32_t g = 0; g < 2; g++) {
         const struct sk_stask *t = sk_step_task(R.x, rig_task(&R, 2, g));
-        CHECK(t->in.n == 2 && t->in.head->ref.oid == id[0][g] && t->in.tail->ref.oid == id[1][g] && t->phase == SK_PHASE_MERGE);
+        CHECK(t->in.n == 2 && t->in.head->ref.oid == id[0][g] && t->in.tail->ref.oid == id[1][g] && pack_task(t)->phase == SK_PHASE_MERGE);
     }
     for (uint64_t i = 2; i-- > 0;) parts(rig_task(&R, 2, i), 2 * (uint32_t)i, "22"), done(2, i);
     CHECK_STR_EQ(input(0), "reduce 0-1/4 0:0@0+2(2) 0:2@0+1(1)"); /* those that were not merged came first, and have their place */
@@ -584,7 +596,7 @@ TEST(a_limit_cuts_it_at_any_time) {
 static void refused(struct note note, uint64_t task, const char *why) {
     struct sk_step_ev ev = pack_event(task, &note);
     struct sk_err err = {0};
-    if (!note.h.kind) ev.pack = NULL;
+    if (!note.h.kind) ev.note = NULL;
     uint32_t before = R.x->acts.n;
     CHECK_RC(sk_step_event(R.x, &ev, R.now, &err), SK_ECORRUPT);
     CHECK_STR_HAS(err.msg, why);
@@ -599,13 +611,13 @@ TEST(packs_that_are_not_wanted_are_an_error) {
     struct note run = {.h = {.kind = SK_PACK_RUN, .rows = 1, .bytes = 64}}, bounds = {.h = {.kind = SK_PACK_BOUNDS}};
     begin();
     start(1, false, 2);
-    refused(part, rig_task(&R, 1, 0), "a pack that is not wanted here"); /* of the third partition of two */
+    refused(part, rig_task(&R, 1, 0), "a value that is not wanted here"); /* of the third partition of two */
     begin();
     start(1, false, 0);
-    refused(run, rig_task(&R, 1, 0), "a pack that is not wanted here");
+    refused(run, rig_task(&R, 1, 0), "a value that is not wanted here");
     begin();
     start(1, true, 0);
-    refused(bounds, rig_task(&R, 1, 0), "a pack that is not wanted here");
+    refused(bounds, rig_task(&R, 1, 0), "a value that is not wanted here");
     begin();
     start(1, true, 0);
     refused(run, rig_task(&R, 1, 0), "without its sample");
@@ -614,16 +626,16 @@ TEST(packs_that_are_not_wanted_are_an_error) {
     R.conf.memory_bytes = 64 * 8 * 9;
     start_telling(3, 3, 3, HOT);
     tell_met(1);
-    refused(told, rig_task(&R, 4, 1), "a pack that is not wanted here"); /* once is enough */
+    refused(told, rig_task(&R, 4, 1), "a value that is not wanted here"); /* once is enough */
     begin();
     start_telling(3, 3, 3, HOT);
-    refused(told, rig_task(&R, 4, 1), "a pack that is not wanted here"); /* it has no share */
+    refused(told, rig_task(&R, 4, 1), "a value that is not wanted here"); /* it has no share */
     begin();
     start(1, true, 0);
     struct sk_step_ev ev = {.kind = SK_SEV_YIELDED, .task = rig_task(&R, 1, 0), .block = {.oid = 7, .n_rows = 1, .bytes = 64}, .cost = 64};
     struct sk_err err = {0};
     CHECK_RC(sk_step_event(R.x, &ev, R.now, &err), SK_ECORRUPT);
-    CHECK_STR_HAS(err.msg, "a block that is no pack");
+    CHECK_STR_HAS(err.msg, "a block, where a value for the next stage is wanted");
     R.x->acts.n = 0;
     rig_end(&R);
 }
@@ -709,7 +721,7 @@ TEST(what_waits_may_be_on_disk_and_what_is_read_is_reserved) {
     done(1, 2);
     const struct sk_stask *t = sk_step_task(R.x, rig_task(&R, 2, 0));
     CHECK_EQ(t->read, 8 * 64);
-    CHECK_EQ(R.x->s[2].exchange->sliced, 4 * 64);
+    CHECK_EQ(R.x->s[2].gather->sliced, 4 * 64);
     CHECK_EQ(R.x->mem.reserved, t->read + t->promise);
     CHECK_EQ(rig_flying(&R, 2), 1); /* the other one's parts have no room beside these */
     done(2, 0);
@@ -751,10 +763,10 @@ TEST(stats_and_words_tell_of_an_exchange) {
     struct sk_exec_stats st;
     struct sk_exec_op_stats op[3];
     sk_metrics_get(R.x, &st, op, 3);
-    CHECK_EQ(op[2].packs, 1);
-    CHECK_EQ(op[2].pack_bytes, 7 * 64);
-    CHECK_EQ(op[2].partitions, 4);
-    CHECK_EQ(op[2].largest_bytes, 5 * 64);
+    CHECK_EQ(op[2].gather.n[SK_XSTAT_PACKS], 1);
+    CHECK_EQ(op[2].gather.n[SK_XSTAT_BYTES], 7 * 64);
+    CHECK_EQ(op[2].gather.n[SK_XSTAT_PARTITIONS], 4);
+    CHECK_EQ(op[2].gather.n[SK_XSTAT_LARGEST], 5 * 64);
     for (uint64_t i = 0; i < 4; i++) done(2, i);
     end();
 }
@@ -778,7 +790,7 @@ TEST(each_allocation_of_an_exchange_may_fail) {
             const struct sk_stask *t = sk_step_task(R.x, id);
             struct note notes[7];
             uint32_t n = 0, stage = t->stage;
-            if (t->phase == SK_PHASE_CUT) {
+            if (t->inner) {
                 for (uint32_t run = 0; run < 14; run += 12) {
                     notes[n] = (struct note){.h = {.kind = SK_PACK_CUTS, .run = run, .n = run ? 10 : 60}};
                     for (uint32_t i = 0; i < notes[n].h.n; i += 5) notes[n].cut[i] = (struct sk_pack_cut){0, 1, 0, 1};
@@ -796,7 +808,7 @@ TEST(each_allocation_of_an_exchange_may_fail) {
                     .kind = SK_SEV_YIELDED, .task = id, .block = {.oid = ++R.next_oid, .n_rows = 1, .bytes = 64}, .cost = 64};
                 if (stage == 1 || stage == 2 || n > 1) {
                     notes[i].h.magic = SK_PACK_NOTE;
-                    ev.pack = &notes[i].h;
+                    ev.note = (const void *)&notes[i].h;
                 }
                 R.live++;
                 rc = sk_step_event(R.x, &ev, 1, &err);

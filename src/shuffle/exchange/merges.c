@@ -1,0 +1,338 @@
+/* merges.c - the stage between the maps and an exchange: packs are told to the strategy, and what it says is done (contracts: exec/gather.h, shuffle.h). Pure.
+ *
+ * A merge takes packs of the same partitions that come one behind the other, or runs; how many, and whether at all, may depend on time. What reduces see does not: a partition's packs
+ * are in the order of the maps, as only neighbours are merged, and a merged pack has the place of its first one. A run brings its sample along to the exchange; one that is merged leaves
+ * it behind, for the merged one has its own.
+ *
+ * Invariant: each group is of neighbours, and no two groups have a partition in common. Cost: a few ns a pack, and a look at as many as one map gives. */
+#include "exchange_int.h"
+
+static struct sk_merges *merges_of(const struct sk_gather *g) { return sk_container_of(g, struct sk_merges, g); }
+
+static struct sk_shuffle *shuffle_of(struct sk_merges *m) {
+    uint32_t side;
+    struct sk_shuffle *s = &sk_exchange_of(sk_gather_next(&m->g, &side))->in[side];
+    SK_ASSERT(s->side == side);
+    s->m = m;
+    return s;
+}
+
+/* ---- sizes ----------------------------------------------------------------------------------------------------------------------------- */
+
+/* To 1/32: sizes that have changed by less are the same to a strategy. */
+static uint64_t about(uint64_t bytes) {
+    int low = bytes >> 6 ? 59 - __builtin_clzll(bytes) : 0;
+    return bytes >> low << low;
+}
+
+static void expect(const struct sk_exchange *e, uint32_t side, uint64_t *map, uint64_t *all) {
+    const struct sk_gather *m = sk_gather_input(&e->g, side);
+    sk_gather_expect(m ? m : &e->g, m ? 0 : side, map, all);
+}
+
+static void look_at_sizes(struct sk_shuffle *s) {
+    const struct sk_exchange *e = s->e;
+    struct sk_gather_facts f = sk_gather_facts(&e->g);
+    struct sk_shuffle_sizes z = {.memory_bytes = f.memory_bytes,
+                                 .spills = f.spills,
+                                 .parts = f.parts,
+                                 .runs = e->cut,
+                                 .merges = sk_gather_input(&e->g, s->side) != NULL,
+                                 .slots = f.by_cpus,
+                                 .nodes = f.nodes};
+    expect(e, s->side, &z.map_bytes, &z.bytes);
+    for (uint32_t k = 0; k < f.n_inputs; k++) {
+        uint64_t map, all;
+        if (k == s->side) continue;
+        expect(e, k, &map, &all);
+        z.bytes += all;
+    }
+    z.map_bytes = about(z.map_bytes);
+    z.bytes = about(z.bytes);
+    z.reduce_bytes = sk_exchange_target(e, z.bytes);
+    s->z = z;
+}
+
+uint32_t sk_shuffle_ask_values(struct sk_shuffle *s) {
+    if (!s->by) return 1;
+    look_at_sizes(s);
+    uint32_t values = s->by->values(s);
+    SK_ASSERT(values);
+    s->e->values = values;
+    return values;
+}
+
+const struct sk_shuffle_sizes *sk_shuffle_sizes(struct sk_shuffle *s) { return &s->z; }
+void *sk_shuffle_state(struct sk_shuffle *s) { return s->state; }
+void *sk_shuffle_arg(const struct sk_shuffle *s) { return s->by->arg; }
+uint64_t sk_shuffle_held(const struct sk_shuffle *s) { return s->m ? s->m->open_bytes : 0; }
+const struct sk_shuffle_group *sk_shuffle_group(const struct sk_shuffle *s, uint32_t i) {
+    return s->m && i < s->m->open.n ? &s->m->open.p[i]->g : NULL;
+}
+
+/* ---- groups ---------------------------------------------------------------------------------------------------------------------------- */
+
+static void keep_rc(struct sk_shuffle *s, sk_rc rc) {
+    if (s->rc == SK_OK) s->rc = rc;
+}
+
+static sk_rc drop_sample(struct sk_merges *m, struct sk_blk **b, struct sk_err *err) {
+    struct sk_blk *sample = *b;
+    *b = NULL;
+    return sample ? sk_gather_drop(&m->g, sample, err) : SK_OK;
+}
+
+static void free_group(struct sk_open_group *k) {
+    sk_vec_free(&k->packs);
+    sk_free(k);
+}
+
+static sk_rc make_task(struct sk_merges *m, const struct sk_open_group *k, struct sk_err *err) {
+    const struct sk_pack *one = k->packs.p[0];
+    struct sk_xtask *say = sk_xtask_new(SK_PHASE_MERGE, one->first, one->first + one->n, 0);
+    if (!say) return SK_ERR(err, SK_ENOMEM, "%s: no memory for a task", sk_gather_facts(&m->g).label);
+    sk_rc rc = sk_gather_task(
+        &m->g, &(struct sk_gather_task){.say = say, .node = k->node, .origin = sk_pack_blk(one)->ref.origin, .hint = k->values}, err);
+    if (rc != SK_OK) {
+        sk_xtask_forget(say);
+        return rc;
+    }
+    for (uint32_t i = 0; i < k->packs.n; i++) {
+        struct sk_pack *p = k->packs.p[i];
+        sk_gather_came(&m->g, sk_pack_blk(p));
+        SK_TRY(drop_sample(m, &p->sample, err));
+        sk_gather_add(&m->g, sk_pack_blk(p));
+    }
+    return SK_OK;
+}
+
+/* Group i is no more: it has become a task, or was passed where it is one pack, and that is no reason for a task. */
+static void end_group(struct sk_shuffle *s, uint32_t i, bool also_one) {
+    struct sk_merges *m = s->m;
+    struct sk_open_group *k = m->open.p[i];
+    uint64_t rows = 0;
+    m->open.p[i] = m->open.p[--m->open.n];
+    m->open_bytes -= k->g.bytes;
+    for (uint32_t j = 0; j < k->packs.n; j++) rows += sk_pack_blk(k->packs.p[j])->ref.n_rows;
+    sk_gather_waits(&m->g, -(int64_t)k->g.bytes, -(int64_t)rows);
+    if (s->rc != SK_OK) {
+    } else if (k->packs.n > 1 || also_one) {
+        s->merge = SK_MAX(s->merge, k->packs.n);
+        keep_rc(s, make_task(m, k, s->err));
+    } else {
+        keep_rc(s, sk_gather_pass(&m->g, sk_pack_blk(k->packs.p[0]), s->err));
+    }
+    free_group(k);
+}
+
+/* The group of these partitions, or NULL; others that have some of them end: so the order of a partition's rows is that of maps. */
+static struct sk_open_group *find_group(struct sk_shuffle *s, uint32_t first, uint32_t end, bool wanted) {
+    struct sk_merges *m = s->m;
+    struct sk_open_group *found = NULL;
+    for (uint32_t i = m->open.n; i-- > 0;) {
+        struct sk_open_group *k = m->open.p[i];
+        if (wanted && k->g.first == first && k->g.end == end) found = k;
+        else if (k->g.first < end && first < k->g.end) end_group(s, i, false);
+    }
+    return found;
+}
+
+/* With one pack more a partition would be too much for reduces that share it by packs. */
+static bool too_hot(const struct sk_exchange *e, const struct sk_open_group *k, const struct sk_pack *p) {
+    for (uint32_t i = 0; e->spread && i < p->n; i++) {
+        uint64_t sum = p->part[i].len64;
+        for (uint32_t j = 0; j < k->packs.n; j++) sum += k->packs.p[j]->part[i].len64;
+        if (sum * 64 > sk_exchange_most(e) / 2) return true;
+    }
+    return false;
+}
+
+static uint32_t index_of(const struct sk_merges *m, const struct sk_shuffle_group *g) {
+    uint32_t i = 0;
+    while (i < m->open.n && &m->open.p[i]->g != g) i++;
+    SK_ASSERT(i < m->open.n); /* else the strategy names a group that is no more */
+    return i;
+}
+
+static struct sk_open_group *new_group(struct sk_shuffle *s, uint32_t first, uint32_t end) {
+    struct sk_open_group *k = sk_calloc(TAG, sizeof *k);
+    if (k && sk_vec_push(&s->m->open, TAG, k)) {
+        k->g = (struct sk_shuffle_group){.first = first, .end = end};
+        return k;
+    }
+    sk_free(k);
+    return NULL;
+}
+
+/* ---- what a strategy may say --------------------------------------------------------------------------------------------------------------- */
+
+static uint32_t end_of(const struct sk_pack *p) { return p->first + SK_MAX(p->n, 1u); }
+
+void sk_shuffle_pass(struct sk_shuffle *s) {
+    SK_ASSERT(s->now && !s->said);
+    s->said = true;
+    (void)find_group(s, s->now->first, end_of(s->now), false);
+    if (s->rc == SK_OK) keep_rc(s, sk_gather_pass(&s->m->g, sk_pack_blk(s->now), s->err));
+}
+
+const struct sk_shuffle_group *sk_shuffle_hold(struct sk_shuffle *s, uint32_t values, uint32_t node) {
+    struct sk_pack *p = s->now;
+    SK_ASSERT(p && !s->said && values);
+    s->said = true;
+    struct sk_open_group *k = find_group(s, p->first, end_of(p), true);
+    if (k && too_hot(s->e, k, p)) {
+        end_group(s, index_of(s->m, &k->g), false);
+        k = NULL;
+    }
+    if (s->rc == SK_OK && !k) k = new_group(s, p->first, end_of(p));
+    if (s->rc == SK_OK && !(k && sk_vec_push(&k->packs, TAG, p)))
+        keep_rc(s, SK_ERR(s->err, SK_ENOMEM, "%s: no memory for its input queue", sk_gather_facts(&s->m->g).label));
+    if (s->rc != SK_OK) return NULL;
+    const struct sk_bref *ref = &sk_pack_blk(p)->ref;
+    k->values = values;
+    k->node = node;
+    k->g.n = k->packs.n;
+    k->g.bytes += ref->bytes;
+    s->m->open_bytes += ref->bytes;
+    sk_gather_waits(&s->m->g, (int64_t)ref->bytes, (int64_t)ref->n_rows);
+    return &k->g;
+}
+
+void sk_shuffle_merge(struct sk_shuffle *s, const struct sk_shuffle_group *g) {
+    if (g) end_group(s, index_of(s->m, g), true);
+}
+
+void sk_shuffle_gather(struct sk_shuffle *s, uint32_t n, uint32_t values, uint32_t node) {
+    const struct sk_shuffle_group *g = sk_shuffle_hold(s, values, node);
+    if (g && (g->n >= n || sk_shuffle_held(s) > s->z.memory_bytes / 4)) end_group(s, index_of(s->m, g), false);
+}
+
+/* ---- the stage ----------------------------------------------------------------------------------------------------------------------------- */
+
+static bool fits(const struct sk_gather *g, const struct sk_value_note *note) {
+    (void)g;
+    return note->kind == SK_PACK_RUN || note->kind == SK_PACK_SAMPLE || note->kind == SK_PACK_PARTS;
+}
+
+static sk_rc take(struct sk_gather *g, uint32_t side, struct sk_blk *b, struct sk_err *err) {
+    struct sk_merges *m = merges_of(g);
+    struct sk_shuffle *s = shuffle_of(m);
+    struct sk_pack *p = sk_pack_of(b);
+    (void)side;
+    sk_gather_hold(g, b);
+    if (p->kind == SK_PACK_SAMPLE) {
+        SK_TRY(drop_sample(m, &m->sample, err)); /* its task has failed before its run, and was left out */
+        m->sample = b;
+        return SK_OK;
+    }
+    p->sample = m->sample;
+    m->sample = NULL;
+    b->ref.origin = m->came++;
+    if (p->kind == SK_PACK_RUN && !p->sample)
+        return SK_ERR(err, SK_ECORRUPT, "%s: a run came without its sample", sk_gather_facts(g).label);
+    s->now = p;
+    s->said = false;
+    s->rc = SK_OK;
+    s->err = err;
+    if (s->by && s->by->came) {
+        look_at_sizes(s);
+        s->by->came(s, &(struct sk_shuffle_pack){.first = p->first, .end = end_of(p), .node = b->node, .bytes = b->ref.bytes});
+    }
+    if (!s->said) sk_shuffle_pass(s);
+    s->now = NULL;
+    return s->rc;
+}
+
+static sk_rc ended(struct sk_gather *g, struct sk_err *err) {
+    struct sk_merges *m = merges_of(g);
+    struct sk_shuffle *s = shuffle_of(m);
+    s->rc = SK_OK;
+    s->err = err;
+    if (s->by && s->by->ended) {
+        look_at_sizes(s);
+        s->by->ended(s);
+    }
+    while (m->open.n) end_group(s, 0, false);
+    SK_TRY(s->rc);
+    g->spent = true;
+    return drop_sample(m, &m->sample, err);
+}
+
+static sk_rc drop(struct sk_gather *g, struct sk_err *err) {
+    struct sk_merges *m = merges_of(g);
+    while (m->open.n) {
+        struct sk_open_group *k = sk_vec_pop(&m->open);
+        sk_rc rc = SK_OK;
+        for (uint32_t i = 0; rc == SK_OK && i < k->packs.n; i++) {
+            rc = drop_sample(m, &k->packs.p[i]->sample, err);
+            if (rc == SK_OK) rc = sk_gather_drop(g, sk_pack_blk(k->packs.p[i]), err);
+        }
+        free_group(k);
+        SK_TRY(rc);
+    }
+    m->open_bytes = g->waiting_bytes = g->waiting_rows = 0;
+    g->spent = true;
+    return drop_sample(m, &m->sample, err);
+}
+
+static uint32_t hint(struct sk_gather *g, uint32_t side) {
+    (void)side;
+    return sk_shuffle_ask_values(shuffle_of(merges_of(g)));
+}
+
+static bool needed(const void *say) {
+    (void)say;
+    return false;
+}
+
+const char sk_merges_name[] = "merges";
+
+static void stats(const struct sk_gather *g, struct sk_gather_stats *s) {
+    (void)g;
+    *s = (struct sk_gather_stats){.by = sk_merges_name};
+}
+
+static size_t text(const struct sk_gather *g, char *buf, size_t cap) {
+    const struct sk_merges *m = merges_of(g);
+    return m->open.n ? (size_t)snprintf(buf, cap, "%.1f MiB wait to be merged", (double)m->open_bytes / 1048576.0) : 0;
+}
+
+static bool check(const struct sk_gather *g) {
+    const struct sk_merges *m = merges_of(g);
+    uint64_t bytes = 0, sum = 0;
+    for (uint32_t i = 0; i < m->open.n; i++) {
+        const struct sk_open_group *k = m->open.p[i];
+        bytes += k->g.bytes;
+        for (uint32_t j = 0; j < k->packs.n; j++) sum += sk_pack_blk(k->packs.p[j])->ref.bytes;
+        if (!k->packs.n || k->g.n != k->packs.n) return false;
+    }
+    return bytes == m->open_bytes && sum == bytes && g->waiting_bytes == bytes;
+}
+
+static void destroy(struct sk_gather *g) {
+    struct sk_merges *m = merges_of(g);
+    for (uint32_t i = 0; i < m->open.n; i++) free_group(m->open.p[i]);
+    sk_vec_free(&m->open);
+    sk_free(m);
+}
+
+const struct sk_gather_ops sk_merges_ops = {.fits = fits,
+                                            .take = take,
+                                            .ended = ended,
+                                            .drop = drop,
+                                            .destroy = destroy,
+                                            .hint = hint,
+                                            .write = sk_xtask_write,
+                                            .needed = needed,
+                                            .forget = sk_xtask_forget,
+                                            .stats = stats,
+                                            .text = text,
+                                            .check = check};
+
+bool sk_merges_create(struct sk_gather **out) {
+    struct sk_merges *m = sk_calloc(TAG, sizeof *m);
+    if (!m) return false;
+    m->g.ops = &sk_merges_ops;
+    *out = &m->g;
+    return true;
+}
