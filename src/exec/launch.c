@@ -41,6 +41,7 @@ static sk_rc take_input(struct sk_step *x, uint32_t si, struct sk_stask *t, uint
         return SK_OK;
     }
     struct sk_bundle *b = s->ready;
+    SK_ASSERT(b);
     s->ready = b->next;
     if (!s->ready) s->ready_last = NULL;
     s->n_ready--;
