@@ -20,7 +20,8 @@ TEST(strategies_have_names_and_only_those_merge_that_say_so) {
     for (unsigned i = 0; sk_shuffle_name(i); i++) {
         const struct sk_shuffle_ops *s = sk_shuffle_find(sk_shuffle_name(i));
         CHECK_STR_EQ(s->name, sk_shuffle_name(i));
-        for (uint64_t mb = 0; mb < 1000000; mb = 3 * mb + 1)
+        CHECK(s->values && s->merges == (s->came != NULL));
+        for (uint64_t mb = 0; s->way && mb < 1000000; mb = 3 * mb + 1)
             for (int runs = 0; runs < 2; runs++) {
                 struct sk_shuffle_sizes z = sizes(mb);
                 z.runs = runs;
@@ -96,6 +97,7 @@ TEST(auto_is_never_dearer_than_another_one) {
         for (int k = 0; k < 8; k++)
             for (unsigned i = 0; sk_shuffle_name(i); i++) {
                 struct sk_shuffle_sizes z = sizes(mb);
+                if (!sk_shuffle_find(sk_shuffle_name(i))->way) continue; /* auto does not consider it */
                 z.spills = k & 1;
                 z.parts = k & 2;
                 z.runs = k & 4;
