@@ -830,3 +830,39 @@ TEST(each_allocation_of_an_exchange_may_fail) {
         if (!failed) break;
     }
 }
+
+/* Four maps of two packs each; memory of which a quarter holds two maps. */
+TEST(rounds_merge_all_that_waits_when_a_quarter_of_memory_is_full) {
+    begin();
+    R.conf.memory_bytes = 64 * 64;
+    R.conf.target_max_bytes = 64 * 2;
+    uint32_t in = packs(rig_source(&R, 4, 64));
+    in = merge(in, 0);
+    GATHERS = sk_shuffle_gathers(sk_shuffle_find("rounds"));
+    rig_start(&R, exchange(false, 2, &in, 1));
+    for (uint32_t i = 0; i < 4; i++) {
+        rig_yield(&R, rig_task(&R, 0, i), 1, 64);
+        done(0, i);
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        CHECK_EQ(sk_step_task(R.x, rig_task(&R, 1, i))->hint, 8);
+        parts(rig_task(&R, 1, i), 0, "4");
+        parts(rig_task(&R, 1, i), 1, "4");
+        done(1, i);
+        static const uint32_t MERGES[] = {
+            0, 0, 2, 3}; /* the fifth pack begins a round of both ranges: three packs, and two; then the input has ended */
+        CHECK_EQ(rig_flying(&R, 2) + R.x->s[2].n_ready, MERGES[i]);
+    }
+    for (uint32_t k = 0; k < 3; k++) { /* the third one is of what is left of range 1; the last pack of range 0 is alone */
+        const struct sk_stask *t = sk_step_task(R.x, rig_task(&R, 2, k));
+        CHECK(t);
+        uint32_t first = pack_task(t)->first;
+        parts(t->id, first, t->in.n == 3 ? "9" : "8");
+        done(2, k);
+    }
+    CHECK_STR_HAS(input(0), "reduce 0-1/2");
+    CHECK_STR_HAS(input(1), "reduce 1-2/2");
+    done(3, 0);
+    done(3, 1);
+    end();
+}
