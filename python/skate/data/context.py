@@ -595,7 +595,7 @@ class DataContext:
         else "downstream".
     scheduling_strategy: A PlacementGroupSchedulingStrategy: all tasks of a Dataset run in the group. The texts "SPREAD" and "DEFAULT" are without effect.
     shuffle_strategy: The name of the strategy (a file of src/shuffle/by/) by which rows move between blocks: "auto", "grouped", "index", "merge", "push",
-        "push_star", "simple", "two_level" (docs/design/exchange.md). Each ShuffleStrategy is "auto".
+        "push_star", "rounds", "simple", "two_level" (docs/design/exchange.md). Each ShuffleStrategy is "auto".
     max_errored_blocks: Tasks of a run that may fail, Ray's meaning: what such a task had yet to give is missing, the error goes to the log. -1: any number.
     on_error: What becomes of a bad record (a row whose function raises; a line or file that a reader cannot understand), where the operator does not say:
         "raise" ends the run, "skip" leaves it out and counts it, "quarantine" keeps it for Dataset.errors().
