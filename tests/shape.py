@@ -1,7 +1,7 @@
 """The shape of the house in numbers: `./dev shape` prints them, tests/py/unit/test_shape.py holds them.
 
 What is counted: the largest ring of Python modules by imports, imports from a floor of Python up to one above it (FLOORS), the largest ring of C files by calls
-(the symbols of the object files of the last build); functions over 100 lines; assertions per 1,000 lines of C by layer; calls and lines of engine.h; late imports; lines of C and Python.
+(the symbols of the object files of the last build), calls of the local engine's parts and of src/py's rooms that are not declared; functions over 100 lines; assertions per 1,000 lines of C by layer; calls and lines of engine.h; late imports; lines of C and Python.
 BOUNDS are what the tree kept when they were set: a change that makes the shape better lowers them, none raises them.
 """
 
@@ -271,6 +271,25 @@ def undeclared(edges):
     return wrong
 
 
+def rooms_allowed(readme):
+    """room -> the rooms that it may call, by the table of src/py/README.md."""
+    return {room: {room, *re.findall(r"`(\w+)`", may)} for room, may in re.findall(r"^\| `(\w+)` \|.*\|([^|]*)\|$", readme, re.M)}
+
+
+def rooms_undeclared(edges, readme):
+    """'a.c calls b.c' for each call from one room of src/py to another, or to a file outside of all rooms, that the table does not allow; and rooms without a row."""
+    folder, allowed = Path("src/py"), rooms_allowed(readme)
+
+    def room(source):  # "" of the files that put the rooms together
+        return Path(source).parent.relative_to(folder).as_posix().removeprefix(".")
+
+    inside = {source: {x for x in to if folder in Path(x).parents} for source, to in edges.items() if folder in Path(source).parents}
+    wrong = [f"{folder / x} has no row in {folder / 'README.md'}" for x in sorted({room(source) for source in inside} - {"", *allowed})]
+    for source, to in sorted(inside.items()):
+        wrong += [f"{source} calls {x}" for x in sorted(to) if room(source) and room(x) not in allowed.get(room(source), {room(x)})]
+    return wrong
+
+
 def c_shape():
     lines, asserts, long = defaultdict(int), defaultdict(int), []
     for path in c_files():
@@ -288,7 +307,7 @@ def c_shape():
         "long": long,
         "build": folder,
         "rings": rings(edges),
-        "undeclared": undeclared(edges),
+        "undeclared": undeclared(edges) + rooms_undeclared(edges, (ROOT / "src" / "py" / "README.md").read_text()),
         "calls": len(re.findall(r"^ {4}\S.*?\(\*\w+\)\(", ops, re.M)),
         "engine.h lines": engine_h.count("\n"),
     }
@@ -330,7 +349,7 @@ def main():
         for ring in c["rings"]:
             print(f"c ring of {len(ring)}: {' '.join(x.removeprefix('src/') for x in ring)}")
         for call in c["undeclared"]:
-            print(f"not allowed by the header: {call}")
+            print(f"not allowed by its header or README: {call}")
     for way in py["upward"]:
         print(f"upward: {way}")
     for ring in py["rings"]:

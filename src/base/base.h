@@ -3,7 +3,7 @@
  * Not here: allocation (mem.h), messages (err.h), containers (vec.h, map.h, list.h, heap.h).
  *
  * Result codes: 0 or a negative SK_E*. A fallible function returns sk_rc, leaves its out-parameters untouched on failure
- * and takes `struct sk_err *err` (may be NULL) last. Codes become Python exceptions in py/py_err.c and nowhere else. */
+ * and takes `struct sk_err *err` (may be NULL) last. Codes become Python exceptions in py/core/err.c and nowhere else. */
 #ifndef SK_BASE_H
 #define SK_BASE_H
 

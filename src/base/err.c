@@ -1,6 +1,6 @@
 /* err.c - filling in struct sk_err, and the end of the process on a broken assertion.
  *
- * Not here: what a code means to Python (py/py_err.c). Invariant: msg is always NUL-terminated, cut on a UTF-8 character's border.
+ * Not here: what a code means to Python (py/core/err.c). Invariant: msg is always NUL-terminated, cut on a UTF-8 character's border.
  * Cost: one vsnprintf an error; errors are not on a hot path (SK_EAGAIN and SK_ETIMEOUT are often returned without a message). */
 #include "base/err.h"
 

@@ -7,8 +7,11 @@
 #include <unistd.h>
 
 #include "base/copy.h"
-#include "py/py_int.h"
-#include "py/py_pages.h"
+#include "py/call/call.h"
+#include "py/conf.h"
+#include "py/data/data.h"
+#include "py/graph/graph.h"
+#include "py/guest/guest.h"
 
 /* ---- opening and closing ---------------------------------------------------------------------------------------------------------------- */
 

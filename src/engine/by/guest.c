@@ -1,4 +1,4 @@
-/* guest.c - the contract of engine.h over an engine that is written in another language (guest.h; Python's are reached by py/py_guest.c). This file is the public
+/* guest.c - the contract of engine.h over an engine that is written in another language (guest.h; Python's are reached by py/guest/guest.c). This file is the public
  * side; objects, tasks and the thread that talks to the guest are in engine/guest/.
  *
  * Not here: names of actors, placement groups, generators of the user's own, rows of state: the side tables are NULL. Calls put orders into a queue, so none

@@ -1,4 +1,4 @@
-"""Arrays that NumPy makes in the store inside functions of map_batches (src/py/py_npmem.c): what becomes of them, and of the memory."""
+"""Arrays that NumPy makes in the store inside functions of map_batches (src/py/value/npmem.c): what becomes of them, and of the memory."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Arguments that the extension takes by a table (src/py/py_fields.h): each error names the function and the field, and says what is wanted."""
+"""Arguments that the extension takes by a table (src/py/core/core.h): each error names the function and the field, and says what is wanted."""
 
 import math
 import os

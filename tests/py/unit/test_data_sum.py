@@ -1,4 +1,4 @@
-"""The exact sum of 64-bit integers (py_sum.c) beside Python's own."""
+"""The exact sum of 64-bit integers (py/data/sum.c) beside Python's own."""
 
 import numpy as np
 import pyarrow as pa

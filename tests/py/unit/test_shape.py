@@ -73,6 +73,28 @@ def test_the_longest_pattern_says_the_floor():
     )
 
 
+def test_calls_among_rooms_go_as_their_table_says():
+    readme = "| room | what | may call |\n|---|---|---|\n| `low` | `a.c` | nothing here |\n| `high` | `b.c` | `low` |\n"
+    assert shape.rooms_allowed(readme) == {"low": {"low"}, "high": {"high", "low"}}
+    right = {"src/py/high/b.c": {"src/py/low/a.c", "src/py/high/c.c", "src/base/err.c"}, "src/py/module.c": {"src/py/high/b.c"}}
+    assert shape.rooms_undeclared({**right, "src/exec/act.c": {"src/base/err.c"}}, readme) == []
+    wrong = {"src/py/low/a.c": {"src/py/high/b.c", "src/py/module.c"}, "src/py/new/d.c": {"src/py/low/a.c"}}
+    assert shape.rooms_undeclared(wrong, readme) == [
+        "src/py/new has no row in src/py/README.md",
+        "src/py/low/a.c calls src/py/high/b.c",
+        "src/py/low/a.c calls src/py/module.c",
+    ]
+
+
+def test_every_room_of_the_extension_has_its_row():
+    folder = shape.ROOT / "src" / "py"
+    rooms = {x.name for x in folder.iterdir() if x.is_dir()}
+    allowed = shape.rooms_allowed((folder / "README.md").read_text())
+    assert allowed.keys() == rooms and all(may <= rooms for may in allowed.values())
+    assert all((folder / room / f"{room}.h").exists() for room in rooms)
+    assert not shape.rings(allowed)
+
+
 @pytest.mark.slow
 def test_the_tree_keeps_its_shape():
     values, _, c = shape.measure()

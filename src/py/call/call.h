@@ -1,0 +1,38 @@
+/* call.h - what a program calls: f.remote() and actors, put, get and wait, generators, placement groups, and lists of what there is. */
+#ifndef SK_PY_CALL_H
+#define SK_PY_CALL_H
+
+#include "py/worker/worker.h"
+
+/* ---- define.c */
+/* Defines a function by its bytes, or a method by its name. */
+int py_define(struct py_state *st, PyObject *def, PyObject *name, bool method, sk_fid *out);
+extern PyMethodDef py_define_methods[];
+
+/* ---- template.c, control.c, group.c */
+int py_template_types(PyObject *module, struct py_state *st);
+extern PyMethodDef py_control_methods[];
+extern PyMethodDef py_group_methods[];
+
+/* ---- put.c, get_wait.c */
+extern PyMethodDef py_put_methods[];
+extern PyMethodDef py_store_methods[];
+PyObject *py_put(struct py_state *st, PyObject *value); /* ObjectRef */
+
+/* ---- gen.c */
+PyObject *py_gen_new(struct py_state *st, sk_tid task);
+bool py_gen_stream(struct py_state *st, PyObject *gen, sk_tid *out); /* false: it was read to its end; or with an exception */
+int py_gen_types(PyObject *module, struct py_state *st);
+
+/* ---- watch.c */
+int py_watch_types(PyObject *module);
+
+/* ---- garbage.c */
+/* Of a wait that began then (CLOCK_MONOTONIC), with the GIL: handlers of signals run, and from time to time the garbage collector. -1 with an exception. */
+int py_between_slices(struct py_state *st, int64_t began_ns);
+
+/* ---- listing.c */
+uint8_t *py_state_rows(struct py_state *st, enum sk_state_what what, size_t *len); /* as of state.h; sk_free. NULL with an exception */
+extern PyMethodDef py_state_methods[];
+
+#endif

@@ -1,0 +1,51 @@
+/* garbage.c - what Python's garbage keeps from others while a caller waits. An actor lives, and has what it asked for, until its last handle goes;
+ * one in a cycle (a traceback's frame, a closure that names itself) goes with the next collection, and who waits makes none: it makes no objects.
+ *
+ * Invariant: called with the GIL, outside of the engine. Cost: nothing in a wait under a second; then a look at the actors, and a collection where one
+ * waits for its place, both together at most 2 % of the time. */
+#include "base/clock.h"
+#include "base/wire.h"
+#include "py/call/call.h"
+
+#define WAIT_NS SK_SEC
+#define SHARE 50 /* so many times as long as the last one took it is until the next one */
+
+/* One waits for a place; as often as it is wrong, for a list that is cut short, a collection is in vain. */
+static int actor_waits(struct py_state *st) {
+    size_t n;
+    uint8_t *buf = py_state_rows(st, SK_STATE_ACTORS, &n);
+    if (!buf) return -1;
+    struct sk_rd r = sk_rd_init(buf, n);
+    const void *p = sk_rd_raw(&r, sizeof(struct sk_state_head));
+    bool waits = false;
+    while (p && !waits && !sk_rd_end(&r)) {
+        struct sk_actor_row a;
+        if (!(p = sk_rd_raw(&r, sizeof a))) break;
+        memcpy(&a, p, sizeof a);
+        sk_rd_raw(&r, (size_t)a.class_n + a.name_n + a.space_n + a.why_n);
+        sk_rd_align(&r, 8);
+        waits = a.state == SK_AS_PENDING || a.state == SK_AS_RESTARTING;
+    }
+    sk_free(buf);
+    return waits;
+}
+
+static int collect(void) {
+    PyObject *gc =
+        PyImport_ImportModule("gc"); /* not PyGC_Collect(): it does nothing where the program has switched automatic collections off */
+    PyObject *n = gc ? PyObject_CallMethod(gc, "collect", NULL) : NULL;
+    Py_XDECREF(gc);
+    Py_XDECREF(n);
+    return n ? 0 : -1;
+}
+
+int py_between_slices(struct py_state *st, int64_t began_ns) {
+    if (PyErr_CheckSignals() < 0) return -1;
+    int64_t now = sk_now_ns();
+    if (now - began_ns < WAIT_NS || now < st->garbage_ns || !st->driver || !st->engine || st->closing || !st->engine->state) return 0;
+    st->garbage_ns = INT64_MAX; /* nobody else meanwhile */
+    int waits = actor_waits(st), rc = waits > 0 ? collect() : waits;
+    int64_t after = sk_now_ns();
+    st->garbage_ns = after + SK_MAX(SHARE * (after - now), WAIT_NS);
+    return rc;
+}

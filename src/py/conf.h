@@ -1,0 +1,18 @@
+/* conf.h - the configuration of init(dict), for module.c. */
+#ifndef SK_PY_CONF_H
+#define SK_PY_CONF_H
+
+#include "py/core/core.h"
+
+struct py_conf { /* everything that sk_engine_conf points to */
+    struct sk_engine_conf c;
+    const struct sk_engine_class *cls;
+    struct sk_guest guest;
+    const char **argv, **env, **dirs, **names;
+    int64_t *more;
+};
+int py_conf_read(struct py_conf *k, struct py_state *st,
+                 PyObject *dict); /* borrows from the dict; -1 with an exception, and nothing to free */
+void py_conf_free(struct py_conf *k);
+
+#endif

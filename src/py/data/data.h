@@ -1,0 +1,45 @@
+/* data.h - pipelines: plans and their runs, the tasks of exchanges and joins, batches of other sizes, columns, pictures, and the log of a job. */
+#ifndef SK_PY_DATA_H
+#define SK_PY_DATA_H
+
+#include "py/call/call.h"
+
+/* ---- plan.c, exec.c */
+const struct sk_plan *py_plan_get(struct py_state *st, PyObject *plan);
+void py_exec_stop_all(struct py_state *st);
+void py_exec_forget(struct py_state *st); /* in the child of a fork: the runs are the parent's */
+int py_plan_types(PyObject *module, struct py_state *st);
+int py_exec_types(PyObject *module, struct py_state *st);
+
+/* ---- exchange.c, join.c, partial_aggregates.c, online.c */
+int py_work_types(PyObject *module, struct py_state *st);
+int py_join_types(PyObject *module, struct py_state *st);
+int py_states_types(PyObject *module, struct py_state *st);
+extern PyMethodDef py_work_methods[], py_join_methods[], py_states_methods[], py_online_methods[];
+
+/* ---- rows.c: batches of other sizes, in order or shuffled */
+int py_rows_types(PyObject *module, struct py_state *st);
+extern PyMethodDef py_rows_methods[];
+
+/* ---- pages.c: memory for batches. With the GIL. */
+void py_pages_open(void);  /* someone makes batches from now on: their memory is kept when they are gone */
+void py_pages_close(void); /* as often as open; behind the last one a little is kept */
+PyObject *py_pages_new(struct py_state *st,
+                       size_t n); /* an object with n bytes that may be written (buffer protocol); NULL with a MemoryError */
+int py_pages_types(PyObject *module, struct py_state *st); /* -1 with an exception */
+extern PyMethodDef py_pages_methods[];
+
+/* ---- text.c */
+extern PyMethodDef py_text_methods[];
+
+/* ---- image.c */
+extern PyMethodDef py_image_methods[];
+
+/* ---- sum.c */
+extern PyMethodDef py_sum_methods[];
+
+/* ---- joblog.c */
+int py_joblog_types(PyObject *module, struct py_state *st);
+extern PyMethodDef py_joblog_methods[];
+
+#endif

@@ -1,0 +1,511 @@
+/* exchange.c - the tasks of an exchange: _skate.exchange_map, _merge, _cut, _reduce (see shuffle/work.h).
+ *
+ * Each opens its batches and gives a Work: an iterator of BlockOuts, which are measured without the GIL and written when they are sent. Rows are never touched
+ * in Python. */
+#include "py/data/data.h"
+
+struct opened { /* a batch: of Python, whose capsules are kept, or in a block */
+    const struct ArrowSchema *schema;
+    const struct ArrowArray *array;
+    struct ArrowSchema own_schema;
+    struct ArrowArray own_array;
+};
+
+struct work {
+    PyObject_HEAD struct sk_what *what;
+    struct sk_work *work;
+    PyObject *keep; /* list of all that the batches are in */
+    Py_buffer *buffers;
+    uint32_t n_buffers;
+    SK_VEC(struct opened *) batches;
+    const struct ArrowArray **list;
+    const struct ArrowSchema **schemas;
+    struct sk_slice *slices;
+    const uint32_t **parts; /* of each slice that is merged; what they point to is in `keep` */
+    bool busy;
+};
+
+static struct work *work_of(PyObject *o) { return (struct work *)(void *)o; }
+
+/* ---- batches ---- */
+
+static struct opened *push(struct work *w) {
+    struct opened *b = sk_calloc(SK_TAG_PY, sizeof *b);
+    if (b && sk_vec_push(&w->batches, SK_TAG_PY, b)) return b;
+    sk_free(b);
+    PyErr_NoMemory();
+    return NULL;
+}
+
+static int open_batch(struct py_state *st, struct work *w, PyObject *batch) {
+    PyObject *two = PyObject_CallMethodNoArgs(batch, st->s_arrow_c_array);
+    struct opened *b = two ? push(w) : NULL;
+    int r = b && PyTuple_CheckExact(two) && PyTuple_GET_SIZE(two) == 2 ? PyList_Append(w->keep, two) : -1;
+    if (r == 0) {
+        b->schema = PyCapsule_GetPointer(PyTuple_GET_ITEM(two, 0), "arrow_schema");
+        b->array = PyCapsule_GetPointer(PyTuple_GET_ITEM(two, 1), "arrow_array");
+    }
+    if (!PyErr_Occurred() && (r < 0 || !b->schema || !b->array))
+        PyErr_SetString(PyExc_TypeError, "__arrow_c_array__ must return two capsules");
+    Py_XDECREF(two);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+/* The blocks of a slice; *same: they have the schema of all that were opened before. */
+static int open_blocks(struct py_state *st, struct work *w, const Py_buffer *b, bool *same) {
+    PY_ERR(err);
+    const uint8_t *p = b->buf;
+    size_t left = (size_t)b->len;
+    while (left) {
+        struct sk_block_info info;
+        struct opened *one = push(w);
+        if (!one) return -1;
+        sk_rc rc = sk_block_info(p, left, &info, &err);
+        if (rc == SK_OK)
+            rc = sk_block_export(p, left, 0, UINT64_MAX, (struct sk_block_owner){NULL, NULL}, &one->own_schema, &one->own_array, &err);
+        if (rc != SK_OK) {
+            py_raise(st, rc, &err);
+            return -1;
+        }
+        one->schema = &one->own_schema;
+        one->array = &one->own_array;
+        *same = *same && sk_block_same_schema(w->batches.p[0]->schema, one->schema);
+        size_t step = SK_MIN((size_t)SK_ALIGN(info.total_bytes, SK_BLOCK_ALIGN), left);
+        p += step;
+        left -= step;
+    }
+    return 0;
+}
+
+/* A buffer of blocks, or a list of batches of one schema. */
+static int open_slice(struct py_state *st, struct work *w, PyObject *from, bool *same) {
+    if (PyList_Check(from)) {
+        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(from); i++)
+            if (open_batch(st, w, PyList_GET_ITEM(from, i)) < 0) return -1;
+        return 0;
+    }
+    Py_buffer *b = &w->buffers[w->n_buffers];
+    if (PyObject_GetBuffer(from, b, PyBUF_SIMPLE) < 0) return -1;
+    w->n_buffers++;
+    return open_blocks(st, w, b, same);
+}
+
+static void work_dealloc(PyObject *o) {
+    struct work *w = work_of(o);
+    PyTypeObject *type = Py_TYPE(o);
+    sk_work_destroy(w->work);
+    sk_what_destroy(w->what);
+    for (uint32_t i = 0; i < w->batches.n; i++) {
+        struct opened *b = w->batches.p[i];
+        if (b->own_schema.release) b->own_schema.release(&b->own_schema);
+        if (b->own_array.release) b->own_array.release(&b->own_array);
+        sk_free(b);
+    }
+    sk_vec_free(&w->batches);
+    for (uint32_t i = 0; i < w->n_buffers; i++) PyBuffer_Release(&w->buffers[i]);
+    sk_free(w->buffers);
+    sk_free(w->list);
+    sk_free(w->schemas);
+    sk_free(w->slices);
+    sk_free(w->parts);
+    Py_XDECREF(w->keep);
+    type->tp_free(o);
+    Py_DECREF(type);
+}
+
+static PyObject *work_new(struct py_state *st, struct sk_bytes what, Py_ssize_t n_buffers) {
+    PY_ERR(err);
+    if (py_ensure(st) < 0) return NULL;
+    struct work *w = work_of(st->work_type->tp_alloc(st->work_type, 0));
+    if (!w) return NULL;
+    sk_rc rc = sk_what_read(what, &w->what, &err);
+    w->keep = rc == SK_OK ? PyList_New(0) : py_raise(st, rc, &err);
+    w->buffers = sk_calloc(SK_TAG_PY, (size_t)(n_buffers + 1) * sizeof *w->buffers);
+    if (w->keep && !w->buffers) PyErr_NoMemory();
+    if (!PyErr_Occurred()) return (PyObject *)w;
+    Py_DECREF(w);
+    return NULL;
+}
+
+/* What a call of sk_work_... gave; takes o. */
+static PyObject *begun(struct py_state *st, PyObject *o, sk_rc rc, const struct sk_err *err) {
+    if (rc == SK_OK) return o;
+    Py_DECREF(o);
+    return py_raise(st, rc, err);
+}
+
+/* ---- the values ---- */
+
+static PyObject *work_next(PyObject *o) {
+    struct work *w = work_of(o);
+    struct py_state *st = PyType_GetModuleState(Py_TYPE(o));
+    struct sk_value *v;
+    sk_rc rc;
+    PY_ERR(err);
+    if (w->busy) return PyErr_Format(PyExc_ValueError, "another thread is in this Work");
+    if (!w->work) return NULL;
+    w->busy = true;
+    PY_DROP(st)
+    rc = sk_work_next(w->work, &v, &err);
+    PY_TAKE(st)
+    w->busy = false;
+    if (rc != SK_OK || !v) {
+        sk_work_destroy(w->work);
+        w->work = NULL;
+    }
+    if (rc != SK_OK) return py_raise(st, rc, &err);
+    return v ? py_blockout_new(st, v, o) : NULL;
+}
+
+/* ---- what ---- */
+
+struct given_what {
+    const char *kind;
+    PyObject *keys, *aggs;
+    uint64_t seed, limit;
+    uint32_t partitions;
+    bool groups, one_block, sorted;
+};
+#define F(...) PY_FIELD(struct given_what, __VA_ARGS__)
+static const struct py_field what_field[] = {
+    F("kind", TEXT, kind),
+    F("keys", OBJECT, keys, .of = &PyList_Type),
+    F("aggs", OBJECT, aggs, .of = &PyList_Type),
+    F("partitions", U32, partitions),
+    F("groups", BOOL, groups),
+    F("one_block", BOOL, one_block),
+    F("sorted", BOOL, sorted),
+    F("seed", U64, seed),
+    F("limit", U64, limit),
+};
+#undef F
+static const struct py_fields what_fields = {"exchange_what", SK_COUNT(what_field), 1, what_field};
+
+/* An aggregate from (kind, column, ignores nulls, NaN is null, ddof, q, k, quantiles as bytes of doubles, name, name of values); column -1: it counts rows. -1: exception. */
+static int agg_of(PyObject *row, struct sk_agg *a) {
+    const char *kind, *quantiles;
+    int column, ignore_nulls, nan_is_null;
+    Py_ssize_t n;
+    if (!PyTuple_Check(row)) {
+        PyErr_SetString(PyExc_TypeError, "an aggregate is a tuple");
+        return -1;
+    }
+    if (!PyArg_ParseTuple(row, "sippidIy#ss:aggregate", &kind, &column, &ignore_nulls, &nan_is_null, &a->ddof, &a->q, &a->k, &quantiles, &n,
+                          &a->name, &a->value_name))
+        return -1;
+    a->column = column < 0 ? SK_AGG_ROWS : (uint32_t)column;
+    a->ignore_nulls = ignore_nulls;
+    a->nan_is_null = nan_is_null;
+    if (!sk_agg_kind_find(kind, &a->kind)) PyErr_Format(PyExc_ValueError, "there is no aggregate %s", kind);
+    else if (a->kind == SK_AGG_APPROX_QUANTILES && n != (Py_ssize_t)(a->k * sizeof *a->qs))
+        PyErr_Format(PyExc_ValueError, "%zd bytes of %u quantiles", n, a->k);
+    a->qs = (const double *)(const void *)quantiles;
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+static PyObject *m_what(PyObject *module, PyObject *args, PyObject *kw) {
+    struct py_state *st = PyModule_GetState(module);
+    struct given_what g;
+    PY_ERR(err);
+    if (py_fields_read(&what_fields, args, kw, &g) < 0) return NULL;
+    uint32_t n = g.keys ? (uint32_t)PyList_GET_SIZE(g.keys) : 0, n_aggs = g.aggs ? (uint32_t)PyList_GET_SIZE(g.aggs) : 0;
+    struct sk_what_key *keys = sk_calloc(SK_TAG_PY, n * sizeof *keys);
+    struct sk_agg *aggs = sk_calloc(SK_TAG_PY, n_aggs * sizeof *aggs);
+    struct sk_what w = {.n_partitions = g.partitions,
+                        .groups = g.groups,
+                        .one_block = g.one_block,
+                        .sorted = g.sorted,
+                        .seed = g.seed,
+                        .limit = g.limit,
+                        .n_keys = n,
+                        .keys = keys,
+                        .n_aggs = n_aggs,
+                        .aggs = aggs};
+    if (!keys || !aggs) PyErr_NoMemory();
+    for (uint32_t i = 0; i < n_aggs && !PyErr_Occurred(); i++)
+        if (agg_of(PyList_GET_ITEM(g.aggs, i), &aggs[i]) < 0) break;
+    for (uint32_t i = 0; i < n && !PyErr_Occurred(); i++) {
+        const char *name;
+        int descending, nulls_first;
+        PyObject *row = PyList_GET_ITEM(g.keys, i);
+        if (!PyTuple_Check(row)) PyErr_SetString(PyExc_TypeError, "a key is (name, descending, nulls first)");
+        else if (PyArg_ParseTuple(row, "spp:key", &name, &descending, &nulls_first))
+            keys[i] = (struct sk_what_key){(char *)(uintptr_t)name, descending, nulls_first};
+    }
+    if (!PyErr_Occurred()) {
+        sk_rc rc = sk_what_kind_find(g.kind, &w.kind, &err);
+        if (rc != SK_OK) py_raise(st, rc, &err);
+    }
+    PyObject *r = PyErr_Occurred() ? NULL : PyBytes_FromStringAndSize(NULL, (Py_ssize_t)sk_what_write(&w, NULL, 0));
+    if (r) sk_what_write(&w, PyBytes_AS_STRING(r), (size_t)PyBytes_GET_SIZE(r));
+    sk_free(keys);
+    sk_free(aggs);
+    return r;
+}
+
+/* ---- map, cut, reduce ---- */
+
+static PyObject *m_map(PyObject *module, PyObject *args) {
+    struct py_state *st = PyModule_GetState(module);
+    PyObject *batch, *bounds;
+    const char *p;
+    Py_ssize_t n;
+    unsigned long long seq, row0;
+    unsigned values = 1;
+    PY_ERR(err);
+    if (!PyArg_ParseTuple(args, "y#OKKO|I:exchange_map", &p, &n, &batch, &seq, &row0, &bounds, &values)) return NULL;
+    PyObject *o = work_new(st, (struct sk_bytes){p, (size_t)n}, 0);
+    if (!o) return NULL;
+    struct work *w = work_of(o);
+    if (open_batch(st, w, batch) < 0 || (bounds != Py_None && open_batch(st, w, bounds) < 0)) {
+        Py_DECREF(o);
+        return NULL;
+    }
+    struct sk_map_input in = {
+        .schema = w->batches.p[0]->schema, .array = w->batches.p[0]->array, .seq = seq, .row0 = row0, .values = values};
+    if (bounds != Py_None) {
+        in.bounds_schema = w->batches.p[1]->schema;
+        in.bounds = w->batches.p[1]->array;
+    }
+    sk_rc rc;
+    PY_DROP(st)
+    rc = sk_work_map(w->what, &in, &w->work, &err);
+    PY_TAKE(st)
+    return begun(st, o, rc, &err);
+}
+
+/* Batches from `from` on as a list for C. */
+static const struct ArrowArray **list_of(struct work *w, uint32_t from) {
+    w->list = sk_alloc(SK_TAG_PY, (w->batches.n + 1) * sizeof *w->list);
+    for (uint32_t i = from; w->list && i < w->batches.n; i++) w->list[i - from] = w->batches.p[i]->array;
+    if (!w->list) PyErr_NoMemory();
+    return w->list;
+}
+
+static PyObject *m_cut(PyObject *module, PyObject *args) {
+    struct py_state *st = PyModule_GetState(module);
+    PyObject *samples;
+    const char *p;
+    Py_ssize_t n;
+    unsigned n_partitions;
+    bool same = true;
+    PY_ERR(err);
+    if (!PyArg_ParseTuple(args, "y#O!I:exchange_cut", &p, &n, &PyList_Type, &samples, &n_partitions)) return NULL;
+    PyObject *o = work_new(st, (struct sk_bytes){p, (size_t)n}, PyList_GET_SIZE(samples));
+    if (!o) return NULL;
+    struct work *w = work_of(o);
+    int r = 0;
+    for (Py_ssize_t i = 0; r == 0 && i < PyList_GET_SIZE(samples); i++) {
+        r = open_slice(st, w, PyList_GET_ITEM(samples, i), &same);
+        if (r == 0 && w->batches.n != (uint32_t)i + 1) r = PyErr_Format(PyExc_ValueError, "a sample is one block") ? 0 : -1;
+    }
+    if (r < 0 || !same || !list_of(w, 0)) {
+        Py_DECREF(o);
+        return r < 0 || same ? NULL : Py_NewRef(Py_None);
+    }
+    const struct ArrowSchema *schema = w->batches.n ? w->batches.p[0]->schema : NULL;
+    sk_rc rc;
+    PY_DROP(st)
+    rc = sk_work_cut(w->what, schema, w->list, w->batches.n, n_partitions, &w->work, &err);
+    PY_TAKE(st)
+    return begun(st, o, rc, &err);
+}
+
+/* The schemas of all batches as a list for C, where it matters; false: no memory, or batches (given as blocks) that do not go together. */
+static bool schemas_of(struct work *w, bool given, bool *same) {
+    if (w->what->kind != SK_WHAT_AGGREGATE) return true;
+    w->schemas = sk_alloc(SK_TAG_PY, (w->batches.n + 1) * sizeof *w->schemas);
+    for (uint32_t i = 0; w->schemas && i < w->batches.n; i++) w->schemas[i] = w->batches.p[i]->schema;
+    if (!w->schemas) PyErr_NoMemory();
+    else *same = given || sk_work_aggregates(w->what, w->schemas, w->batches.n);
+    return w->schemas && *same;
+}
+
+/* slices: [(source, run, rows wanted)]. 1: fine, 0: of different schemas, -1: exception. */
+static int open_slices(struct py_state *st, struct work *w, PyObject *slices) {
+    uint32_t n = (uint32_t)PyList_GET_SIZE(slices);
+    bool same = true, given = false;
+    w->slices = sk_calloc(SK_TAG_PY, (n + 1) * sizeof *w->slices);
+    if (!w->slices) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        PyObject *row = PyList_GET_ITEM(slices, i), *from;
+        unsigned partition, run;
+        int wanted;
+        uint32_t before = w->batches.n;
+        if (!PyTuple_Check(row) || !PyArg_ParseTuple(row, "OIpI:slice", &from, &run, &wanted, &partition)) {
+            if (!PyErr_Occurred())
+                PyErr_SetString(PyExc_TypeError, "a slice is (blocks, run, whether its rows are wanted, its first partition)");
+            return -1;
+        }
+        given |= PyList_Check(from);
+        if (open_slice(st, w, from, &same) < 0) return -1;
+        w->slices[i] = (struct sk_slice){.n = w->batches.n - before, .run = run, .columns_only = !wanted, .partition = partition};
+    }
+    if (!schemas_of(w, given, &same) && PyErr_Occurred()) return -1;
+    return same;
+}
+
+/* The lists of batches of slices that open_slices has opened. */
+static void list_slices(struct work *w, uint32_t n) {
+    for (uint32_t i = 0, at = 0; i < n; at += w->slices[i++].n) {
+        w->slices[i].batches = w->list + at;
+        w->slices[i].schemas = w->schemas ? w->schemas + at : NULL;
+    }
+}
+
+/* rows: [(pack, lengths of its parts)] -> what open_slices takes; the lengths are kept. */
+static PyObject *packs_of(struct work *w, PyObject *rows, uint32_t n_parts) {
+    uint32_t n = (uint32_t)PyList_GET_SIZE(rows);
+    PyObject *slices = PyList_New((Py_ssize_t)n);
+    w->parts = sk_calloc(SK_TAG_PY, (n + 1) * sizeof *w->parts);
+    if (slices && !w->parts) PyErr_NoMemory();
+    for (uint32_t i = 0; i < n && !PyErr_Occurred(); i++) {
+        PyObject *row = PyList_GET_ITEM(rows, i), *pack, *parts, *slice = NULL;
+        if (!PyTuple_Check(row) || !PyArg_ParseTuple(row, "OS:pack", &pack, &parts)) {
+            if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "a pack is (blocks, lengths of its parts)");
+        } else if (PyBytes_GET_SIZE(parts) != (Py_ssize_t)(n_parts * sizeof **w->parts)) {
+            PyErr_Format(PyExc_ValueError, "lengths of %zd bytes, of %u parts", PyBytes_GET_SIZE(parts), n_parts);
+        } else if (PyList_Append(w->keep, parts) == 0 && (slice = Py_BuildValue("(OIiI)", pack, i, 1, 0u))) {
+            w->parts[i] = (const uint32_t *)(const void *)PyBytes_AS_STRING(parts);
+        }
+        if (slice) PyList_SET_ITEM(slices, (Py_ssize_t)i, slice);
+    }
+    if (PyErr_Occurred()) Py_CLEAR(slices);
+    return slices;
+}
+
+static PyObject *m_merge(PyObject *module, PyObject *args) {
+    struct py_state *st = PyModule_GetState(module);
+    PyObject *rows;
+    const char *p;
+    Py_ssize_t n;
+    struct sk_merge_input in = {0};
+    PY_ERR(err);
+    if (!PyArg_ParseTuple(args, "y#O!III:exchange_merge", &p, &n, &PyList_Type, &rows, &in.first, &in.n, &in.values)) return NULL;
+    PyObject *o = work_new(st, (struct sk_bytes){p, (size_t)n}, PyList_GET_SIZE(rows));
+    if (!o) return NULL;
+    struct work *w = work_of(o);
+    PyObject *slices = packs_of(w, rows, in.n);
+    int r = slices ? open_slices(st, w, slices) : -1;
+    Py_XDECREF(slices);
+    if (r > 0 && !list_of(w, 0)) r = -1;
+    if (r <= 0) {
+        Py_DECREF(o);
+        return r < 0 ? NULL : Py_NewRef(Py_None);
+    }
+    in.n_slices = (uint32_t)PyList_GET_SIZE(rows);
+    list_slices(w, in.n_slices);
+    in.slices = w->slices;
+    in.parts = w->parts;
+    if (!w->batches.n) return o; /* no rows, and no columns */
+    in.schema = w->batches.p[0]->schema;
+    sk_rc rc;
+    PY_DROP(st)
+    rc = sk_work_merge(w->what, &in, &w->work, &err);
+    PY_TAKE(st)
+    return begun(st, o, rc, &err);
+}
+
+static PyObject *m_reduce(PyObject *module, PyObject *args) {
+    struct py_state *st = PyModule_GetState(module);
+    PyObject *slices, *bounds;
+    const char *p;
+    Py_ssize_t n;
+    struct sk_reduce_input in = {0};
+    unsigned long long target;
+    PY_ERR(err);
+    if (!PyArg_ParseTuple(args, "y#O!IIIKO:exchange_reduce", &p, &n, &PyList_Type, &slices, &in.first, &in.end, &in.n, &target, &bounds))
+        return NULL;
+    PyObject *o = work_new(st, (struct sk_bytes){p, (size_t)n}, PyList_GET_SIZE(slices) + 1);
+    if (!o) return NULL;
+    struct work *w = work_of(o);
+    int r = open_slices(st, w, slices);
+    uint32_t n_batches = w->batches.n;
+    bool same = true;
+    if (r > 0 && bounds != Py_None) r = open_slice(st, w, bounds, &same) < 0 ? -1 : 1;
+    if (r > 0 && !list_of(w, 0)) r = -1;
+    if (r <= 0) {
+        Py_DECREF(o);
+        return r < 0 ? NULL : Py_NewRef(Py_None);
+    }
+    list_slices(w, (uint32_t)PyList_GET_SIZE(slices));
+    in.schema = n_batches ? w->batches.p[0]->schema : NULL;
+    in.slices = w->slices;
+    in.n_slices = (uint32_t)PyList_GET_SIZE(slices);
+    in.target_bytes = target;
+    if (w->batches.n > n_batches) {
+        in.bounds_schema = w->batches.p[n_batches]->schema;
+        in.bounds = w->batches.p[n_batches]->array;
+    }
+    if (!n_batches) return o; /* no rows, and no columns */
+    sk_rc rc;
+    PY_DROP(st)
+    rc = sk_work_reduce(w->what, &in, &w->work, &err);
+    PY_TAKE(st)
+    return begun(st, o, rc, &err);
+}
+
+/* The batches of a slice, over its bytes. */
+static PyObject *m_blocks(PyObject *module, PyObject *from) {
+    struct py_state *st = PyModule_GetState(module);
+    Py_buffer b;
+    PY_ERR(err);
+    if (PyObject_GetBuffer(from, &b, PyBUF_SIMPLE) < 0) return NULL;
+    PyObject *list = PyList_New(0);
+    for (size_t at = 0; list && at < (size_t)b.len;) {
+        struct sk_block_info info;
+        const uint8_t *p = (const uint8_t *)b.buf + at;
+        sk_rc rc = sk_block_info(p, (size_t)b.len - at, &info, &err);
+        PyObject *batch = rc == SK_OK ? py_block_of(st, from, p, (size_t)info.total_bytes) : py_raise(st, rc, &err);
+        if (!batch || PyList_Append(list, batch) < 0) Py_CLEAR(list);
+        Py_XDECREF(batch);
+        at += (size_t)SK_ALIGN(info.total_bytes, SK_BLOCK_ALIGN);
+    }
+    PyBuffer_Release(&b);
+    return list;
+}
+
+PyMethodDef py_work_methods[] = {
+    {"exchange_what", (PyCFunction)(void (*)(void))m_what, METH_VARARGS | METH_KEYWORDS,
+     "exchange_what(kind, keys=[(name, descending, nulls first)], ...): what an exchange does, as bytes for its tasks."},
+    {"exchange_map", m_map, METH_VARARGS, "exchange_map(what, batch, number of the map, rows before, bounds or None, values=1): a Work."},
+    {"exchange_merge", m_merge, METH_VARARGS,
+     "exchange_merge(what, [(pack, lengths of its parts)], first partition, partitions (0: runs), values): a Work; None: they are of "
+     "different schemas. A pack: bytes of "
+     "blocks, or a list of batches; lengths: of uint32, 0: it has no batch of that partition."},
+    {"exchange_cut", m_cut, METH_VARARGS,
+     "exchange_cut(what, samples, n): a Work; None: they are of different schemas. A sample: bytes of a block, or a list of one batch."},
+    {"exchange_reduce", m_reduce, METH_VARARGS,
+     "exchange_reduce(what, [(slice, run, whether its rows are wanted)], first, end, n, target, bounds or None): a Work; None: they are of "
+     "different schemas. A slice: bytes of blocks, or a list of batches."},
+    {"blocks", m_blocks, METH_O, "The batches of a slice, over its bytes."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot work_slots[] = {
+    {Py_tp_dealloc, work_dealloc},
+    {Py_tp_iter, PyObject_SelfIter},
+    {Py_tp_iternext, work_next},
+    {Py_tp_doc, "What a task of an exchange gives, as BlockOuts."},
+    {0, NULL},
+};
+static PyType_Spec work_spec = {"skate._skate.Work", sizeof(struct work), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                work_slots};
+
+int py_work_types(PyObject *module, struct py_state *st) {
+    st->work_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &work_spec, NULL);
+    if (!st->work_type || PyModule_AddType(module, st->work_type) < 0 ||
+        PyModule_AddIntConstant(module, "PARTITIONS", SK_WHAT_PARTITIONS) < 0 ||
+        PyModule_AddIntConstant(module, "MAP_BLOCKS", SK_WHAT_MAP_BLOCKS) < 0 ||
+        PyModule_AddIntConstant(module, "SIDE_BOUNDS", SK_SIDE_BOUNDS) < 0 ||
+        PyModule_AddIntConstant(module, "SIDE_TOLD", SK_SIDE_TOLD) < 0 ||
+        PyModule_AddIntConstant(module, "PHASE_REDUCE", SK_PHASE_REDUCE) < 0 ||
+        PyModule_AddIntConstant(module, "PHASE_SHARE", SK_PHASE_SHARE) < 0 ||
+        PyModule_AddIntConstant(module, "PHASE_REST", SK_PHASE_REST) < 0)
+        return -1;
+    return PyModule_AddIntConstant(module, "PHASE_CUT", SK_PHASE_CUT) < 0 ? -1
+                                                                          : PyModule_AddIntConstant(module, "PHASE_MERGE", SK_PHASE_MERGE);
+}

@@ -1,0 +1,164 @@
+/* partial_aggregates.c - _skate.group_states: states of aggregates that a map makes of its rows (shuffle/work.h: sk_states). */
+#include "py/data/data.h"
+
+struct states {
+    PyObject_HEAD struct sk_what *what;
+    struct sk_states *states;
+    PyObject *first; /* the capsules of the batch whose schema it has */
+    bool busy;
+};
+
+static struct states *states_of(PyObject *o) { return (struct states *)(void *)o; }
+
+static void states_dealloc(PyObject *o) {
+    struct states *s = states_of(o);
+    PyTypeObject *type = Py_TYPE(o);
+    sk_states_destroy(s->states);
+    sk_what_destroy(s->what);
+    Py_XDECREF(s->first);
+    type->tp_free(o);
+    Py_DECREF(type);
+}
+
+static PyObject *m_group_states(PyObject *module, PyObject *args) {
+    struct py_state *st = PyModule_GetState(module);
+    const char *p;
+    Py_ssize_t n;
+    int all = 0;
+    PyObject *batch;
+    struct ArrowSchema *schema;
+    struct ArrowArray *array;
+    PY_ERR(err);
+    if (!PyArg_ParseTuple(args, "y#O|p:group_states", &p, &n, &batch, &all) || py_ensure(st) < 0) return NULL;
+    PyObject *o = st->states_type->tp_alloc(st->states_type, 0);
+    if (!o) return NULL;
+    struct states *s = states_of(o);
+    sk_rc rc = sk_what_read((struct sk_bytes){p, (size_t)n}, &s->what, &err);
+    if (rc == SK_OK && !(s->first = py_batch_structs(st, batch, &schema, &array))) {
+        Py_DECREF(o);
+        return NULL;
+    }
+    if (rc == SK_OK) rc = sk_states_create(s->what, schema, all, &s->states, &err);
+    if (rc == SK_OK) return o;
+    Py_DECREF(o);
+    return py_raise(st, rc, &err);
+}
+
+/* add(batch): how many of its rows were taken. */
+static PyObject *states_add(PyObject *o, PyObject *batch) {
+    struct states *s = states_of(o);
+    struct py_state *st = PyType_GetModuleState(Py_TYPE(o));
+    struct ArrowSchema *schema;
+    struct ArrowArray *array;
+    uint64_t taken = 0;
+    sk_rc rc;
+    PY_ERR(err);
+    if (s->busy) return PyErr_Format(PyExc_ValueError, "another thread is in these states");
+    PyObject *two = py_batch_structs(st, batch, &schema, &array);
+    if (!two) return NULL;
+    s->busy = true;
+    PY_DROP(st)
+    rc = sk_states_add(s->states, schema, array, &taken, &err);
+    PY_TAKE(st)
+    s->busy = false;
+    Py_DECREF(two);
+    return rc == SK_OK ? PyLong_FromUnsignedLongLong(taken) : py_raise(st, rc, &err);
+}
+
+static PyObject *measured(PyObject *o, enum sk_result which) {
+    struct states *s = states_of(o);
+    struct py_state *st = PyType_GetModuleState(Py_TYPE(o));
+    struct sk_block_plan *plan = NULL;
+    uint64_t size;
+    sk_rc rc;
+    PY_ERR(err);
+    if (s->busy) return PyErr_Format(PyExc_ValueError, "another thread is in these states");
+    s->busy = true;
+    PY_DROP(st)
+    rc = sk_states_measure(s->states, which, &plan, &size, &err);
+    PY_TAKE(st)
+    PyObject *batch = rc == SK_OK ? py_batch_of_plan(st, plan, size) : py_raise(st, rc, &err);
+    sk_block_plan_free(plan);
+    s->busy = false;
+    return batch;
+}
+
+/* batch(): all states. */
+static PyObject *states_batch(PyObject *o, PyObject *none SK_UNUSED) { return measured(o, SK_RESULT_PARTIAL); }
+
+/* results(as_seen=False) */
+static PyObject *states_results(PyObject *o, PyObject *args) {
+    int as_seen = 0;
+    if (!PyArg_ParseTuple(args, "|p:results", &as_seen)) return NULL;
+    return measured(o, as_seen ? SK_RESULT_AS_SEEN : SK_RESULT_SORTED);
+}
+
+static PyObject *states_rows(PyObject *o, void *none SK_UNUSED) {
+    return PyLong_FromUnsignedLongLong(sk_states_rows(states_of(o)->states));
+}
+
+static PyObject *states_nbytes(PyObject *o, void *none SK_UNUSED) {
+    return PyLong_FromUnsignedLongLong(sk_states_bytes(states_of(o)->states));
+}
+
+/* ---- types by their Arrow format ---- */
+
+static void release_schema(struct ArrowSchema *s) {
+    PyMem_RawFree((void *)(uintptr_t)s->format);
+    s->release = NULL;
+}
+
+static void free_capsule(PyObject *capsule) {
+    struct ArrowSchema *s = PyCapsule_GetPointer(capsule, "arrow_schema");
+    if (s && s->release) s->release(s);
+    PyMem_RawFree(s);
+}
+
+static PyObject *m_arrow_schema(PyObject *module SK_UNUSED, PyObject *format) {
+    Py_ssize_t n;
+    const char *text = PyUnicode_AsUTF8AndSize(format, &n);
+    if (!text) return NULL;
+    struct ArrowSchema *s = PyMem_RawCalloc(1, sizeof *s);
+    char *copy = PyMem_RawMalloc((size_t)n + 1);
+    if (s && copy) {
+        memcpy(copy, text, (size_t)n + 1);
+        *s = (struct ArrowSchema){.format = copy, .name = "", .flags = ARROW_FLAG_NULLABLE, .release = release_schema};
+        PyObject *capsule = PyCapsule_New(s, "arrow_schema", free_capsule);
+        if (capsule) return capsule;
+    } else PyErr_NoMemory();
+    PyMem_RawFree(copy);
+    PyMem_RawFree(s);
+    return NULL;
+}
+
+PyMethodDef py_states_methods[] = {
+    {"group_states", m_group_states, METH_VARARGS,
+     "group_states(what, batch, all=False): a States, for rows or states of batches of this schema."},
+    {"arrow_schema", m_arrow_schema, METH_O,
+     "arrow_schema(format): a capsule of the type with this format of the C Data Interface, which has no children."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMethodDef methods[] = {
+    {"add", states_add, METH_O, "add(batch): takes its first rows and says how many. The others, and all that come, are not worth it."},
+    {"batch", states_batch, METH_NOARGS, "batch(): all states, a row a group."},
+    {"results", states_results, METH_VARARGS,
+     "results(as_seen=False): what they come to, a row a group, in the order of the keys or that of the states."},
+    {NULL, NULL, 0, NULL},
+};
+static PyGetSetDef members[] = {{"rows", states_rows, NULL, "Rows that were taken.", NULL},
+                                {"nbytes", states_nbytes, NULL, "Bytes of memory that they need.", NULL},
+                                {NULL, NULL, NULL, NULL, NULL}};
+static PyType_Slot slots[] = {
+    {Py_tp_dealloc, states_dealloc},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, members},
+    {Py_tp_doc, "States of aggregates by group."},
+    {0, NULL},
+};
+static PyType_Spec spec = {"skate._skate.States", sizeof(struct states), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+
+int py_states_types(PyObject *module, struct py_state *st) {
+    st->states_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+    return st->states_type ? PyModule_AddType(module, st->states_type) : -1;
+}

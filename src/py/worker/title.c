@@ -1,0 +1,47 @@
+/* title.c - what `ps` and `top` show of a worker: "ray::" and the name of the task it runs, as with Ray.
+ *
+ * The title is the memory of argv, which the kernel shows to others; it is overwritten in place, so a name is cut where argv ends. Two threads of
+ * an actor may mix their names: it is shown, never read. Cost: 10 ns a task. */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "py/worker/worker.h"
+
+static char *at; /* NULL: not known, nothing is shown */
+static size_t cap, used;
+
+/* The area that argv occupies, and nothing of the environment behind it. */
+void py_title_init(void) {
+    char buf[1024], *p;
+    int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, buf, sizeof buf - 1);
+    if (fd >= 0) close(fd);
+    if (n <= 0) return; /* without /proc the title stays as it is */
+    buf[n] = 0;
+    p = strrchr(buf, ')'); /* end of field 2, which may hold anything; arg_start and arg_end are 48 and 49 */
+    for (int field = 2; p && field < 48; field++) p = strchr(p + 1, ' ');
+    if (!p) return;
+    char *end;
+    unsigned long long from = strtoull(p + 1, &end, 10), to = strtoull(end, NULL, 10);
+    if (!from || to <= from + 16 || to - from > 65536) return;
+    at = (char *)(uintptr_t)from;
+    cap = used = (size_t)(to - from);
+    py_title_set("IDLE", "");
+}
+
+void py_title_set(const char *name, const char *suffix) {
+    if (!at) return;
+    size_t room = cap - 1 - 5, n = strlen(name), more = strlen(suffix);
+    n = SK_MIN(n, room);
+    more = SK_MIN(more, room - n);
+    /* NOLINTBEGIN(bugprone-not-null-terminated-result): what is behind is 0 */
+    memcpy(at, "ray::", 5);
+    memcpy(at + 5, name, n);
+    memcpy(at + 5 + n, suffix, more);
+    /* NOLINTEND(bugprone-not-null-terminated-result) */
+    n += 5 + more;
+    if (used > n) memset(at + n, 0, used - n);
+    used = n;
+}
