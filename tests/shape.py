@@ -253,20 +253,26 @@ def c_calls():
 
 
 def undeclared(edges):
-    """'a.c calls b.c' for each call of a part of the local engine that the line "Calls:" of its header does not allow."""
-    folder, wrong = ROOT / "src/engine/local", []
+    """'a.c calls b.c' for each call of a part of the local engine's driver that the line "Calls:" of its header does not allow, and each between its driver and its workers."""
+    local, wrong = ROOT / "src/engine/local", []
+    folder = local / "driver"
 
     def part(source):  # space_disk.c is of the part space
         stem = Path(source).stem
         return stem if (folder / f"{stem}.h").exists() else stem.partition("_")[0]
 
+    def room(source):  # driver, worker or wire; both of the former call the latter
+        return Path(source).parent.name if (ROOT / source).parent.parent == local else None
+
     for source, to in sorted(edges.items()):
         header = folder / f"{part(source)}.h"
+        if room(source):
+            wrong += [f"{source} calls {x}" for x in sorted(to) if room(x) not in (None, "wire", room(source))]
         if (ROOT / source).parent != folder or not header.exists():
             continue
         allowed = re.search(r"^ \* Calls: (.*?)\.", header.read_text(), re.M | re.S)
         names = {part(source), *(re.findall(r"\w+", allowed.group(1)) if allowed else [])}
-        engine = [x for x in sorted(to) if (ROOT / x).parent in (folder, folder.parent / "by")]
+        engine = [x for x in sorted(to) if (ROOT / x).parent in (folder, local / "wire", ROOT / "src/engine/by")]
         wrong += [f"{source} calls {x}" for x in engine if part(x) not in names]
     return wrong
 

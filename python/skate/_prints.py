@@ -1,7 +1,7 @@
 """What tasks print, shown by the driver: whole lines, with "(name pid=N)" in front, through its sys.stdout and sys.stderr as they are at that moment (capsys, redirect_stdout, the
 cell of a notebook).
 
-A thread of the driver takes the lines from the pipes of the workers (engine/local/prints.c); so does a call that waits for tasks (get, wait, the next block of a Dataset) before it
+A thread of the driver takes the lines from the pipes of the workers (engine/local/wire/prints.c); so does a call that waits for tasks (get, wait, the next block of a Dataset) before it
 returns: what a task printed by Python is there when its value is. What C code and child programs wrote comes a moment later. A worker whose pipe is full (64 KiB) waits in its print until the
 driver has read, as a program in front of a pipe does; nothing is shown on a terminal while a debugger has it. What a stream of the driver refuses (closed, or a pipe that nobody reads) is dropped.
 """

@@ -14,11 +14,11 @@ struct sk_host_ops {
 /* Worker processes of `local`: the program calls this first thing; returns false in any process that is not a worker (env variable
  * SKATE_FORK_FD unset). In the fork server it never returns but in forked children; in a worker it runs tasks with `runner` until told
  * to stop, then returns true. */
-struct sk_worker_hooks {                                 /* each may be NULL */
-    void (*on_note)(void *ctx, const void *p, size_t n); /* in the server: a preload note */
-    void (*before_fork)(void *ctx);                      /* in the server, directly before it forks a worker */
-    void (*after_fork)(void *ctx);                       /* in the server, directly after it, also when it was refused */
-    sk_rc (*begin)(void *ctx, struct sk_engine *client, struct sk_err *err); /* once, in the fresh worker; fails: so does each task there */
+struct sk_worker_hooks {                                                /* each may be NULL */
+    void (*on_note)(void *ctx, const void *p, size_t n);                /* in the server: a preload note */
+    void (*before_fork)(void *ctx);                                     /* in the server, directly before it forks a worker */
+    void (*after_fork)(void *ctx);                                      /* in the server, directly after it, also when it was refused */
+    sk_rc (*begin)(void *ctx, struct sk_engine *e, struct sk_err *err); /* once, in the fresh worker; fails: so does each task there */
     void *ctx;
 };
 sk_rc sk_worker_serve(struct sk_runner *runner, const struct sk_worker_hooks *hooks, bool *was_worker, struct sk_err *err) SK_MUST_USE;

@@ -69,10 +69,10 @@ struct sk_runner { /* filled by the layer above; one a process */
     /* This thread is now the event loop of group `group` of an async actor, on the main thread of 0: calls sk_worker_step whenever `fd` is
      * readable until it returns false. Group 0 runs the constructor, before any call; the others get a thread with their first call. NULL: such an actor
      * runs its calls on threads. */
-    sk_rc (*serve_async)(void *ctx, struct sk_engine *client, int fd, uint32_t group, struct sk_err *err);
+    sk_rc (*serve_async)(void *ctx, struct sk_engine *e, int fd, uint32_t group, struct sk_err *err);
     void (*cancel)(void *ctx, struct sk_task *t); /* of a task between SK_EAGAIN and sk_task_end, on the thread of serve_async */
 };
 /* Starts the calls that may run, tells of cancelled ones. False: the process is to leave. Only for runner.serve_async. */
-bool sk_worker_step(struct sk_engine *client, uint32_t group);
+bool sk_worker_step(struct sk_engine *e, uint32_t group);
 
 #endif

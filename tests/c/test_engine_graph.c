@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "engine/channels.h"
-#include "engine/local/driver.h"
+#include "engine/local/driver/calls.h"
 #include "engine/windows.h"
 #include "engine_help.h"
 

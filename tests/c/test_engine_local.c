@@ -8,8 +8,8 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "engine/local/driver.h"
-#include "engine/local/worker_int.h"
+#include "engine/local/driver/calls.h"
+#include "engine/local/worker/worker.h"
 #include "engine_help.h"
 
 #define OPEN(...) eng_open(&(struct eng_opt){__VA_ARGS__})
@@ -793,11 +793,11 @@ TEST(local_who_waits_no_more_leaves_nothing) { /* each poll of a worker left an 
 }
 
 TASK(says_nonsense) { /* half a request, then it waits for the answer */
-    struct sk_client *c = sk_container_of(t->engine, struct sk_client, base);
+    struct sk_worker_engine *c = sk_container_of(t->engine, struct sk_worker_engine, base);
     static const uint32_t types[] = {SK_M_SHAPE, SK_M_GET, SK_M_FIND, SK_M_LEASE, SK_M_STATE};
     uint32_t m[4] = {types[arg_i64(t, 0)], 0, 77, 0};
     pthread_mutex_lock(&c->mu);
-    sk_client_send(c, m, sizeof m, true);
+    sk_worker_link_send(c, m, sizeof m, true);
     pthread_mutex_unlock(&c->mu);
     (void)gate_wait(5, 1);
     return SK_ERR(err, SK_ETIMEOUT, "it was let live");

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "engine/host.h"
-#include "engine/local/local_int.h"
+#include "engine/local/driver/local_int.h"
 #include "test.h"
 
 enum { N_SPEAKERS = 3, ROUNDS = 100 };

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "engine/local/local_int.h"
+#include "engine/local/driver/local_int.h"
 #include "engine_help.h"
 
 enum { MIB = 1 << 20, ARRIVED = 0, GO, ALONE, OVERLAP, ATTEMPTS, MEANWHILE };

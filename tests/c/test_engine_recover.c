@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "engine/local/driver.h"
+#include "engine/local/driver/calls.h"
 #include "engine_help.h"
 
 #define OPEN(...) eng_open(&(struct eng_opt){__VA_ARGS__})

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "engine/local/driver.h"
+#include "engine/local/driver/calls.h"
 #include "engine/moves.h"
 #include "engine_help.h"
 

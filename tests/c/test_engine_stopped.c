@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "engine/local/driver.h"
+#include "engine/local/driver/calls.h"
 #include "engine_help.h"
 #include "ipc_help.h"
 

@@ -1,5 +1,5 @@
 /* test_engine_task.c - task specifications on the wire. Damaged ones: fuzz/spec_fuzz.c. */
-#include "engine/local/local_int.h"
+#include "engine/local/driver/local_int.h"
 #include "test.h"
 
 static size_t write_spec(const struct sk_task_spec *s, uint8_t *p, size_t cap) {

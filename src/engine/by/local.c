@@ -1,12 +1,12 @@
 /* local.c - the local engine: worker processes and a shared-memory store on this machine, the loop in the user's process. This file opens and closes it; what
- * its calls do is in engine/local/driver_*.c, and in a worker in engine/local/client.c. */
+ * its calls do is in engine/local/driver_*.c, and in a worker in engine/local/driver/client.c. */
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 #include "base/vec.h"
 #include "engine/conf.h"
-#include "engine/local/driver.h"
+#include "engine/local/driver/calls.h"
 #include "engine/res.h"
 
 #define SPIN_NS 50000
@@ -191,7 +191,7 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     sk_list_init(&l->graphs.all);
     sk_list_init(&l->promises);
     if (conf->graphs) l->graphs.hooks = *conf->graphs;
-    l->on = &sk_loop_events;
+    l->upcalls = &sk_upcalls;
     sk_space_init(l);
     sk_moves_init(l);
     l->n_cpu = conf->total.amount[SK_RES_CPU] / SK_RES_UNIT;

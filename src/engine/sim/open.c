@@ -3,7 +3,7 @@
  *
  * Not here: any rule of the engine (engine/local and the pure parts), nor of the machine (engine/sim). This file opens the one on the other.
  *
- *     own place lineage evict   loop actor recover pool   client worker   ring store     <- the engine, unchanged
+ *     own place lineage evict   loop actor recover pool   worker engine and link   ring store     <- the engine, unchanged
  *     ─────────────────────────────────────────────────────────────────────────────────
  *     bell_wait  forksrv  segment  clock  fault points  heap ledger                      <- struct sk_machine and three hooks
  *     ─────────────────────────────────────────────────────────────────────────────────

@@ -1,7 +1,7 @@
 /* sim_int.h - inside the simulated machine: fibers, processes, links, the world.
  *
  *     driver's stack ──bell_wait──► world.c: step, step, step ... ──► back when its bell rang or its time is over
- *                                     │ resumes a fiber (a worker process, running client.c and worker.c) until it sleeps or is preempted
+ *                                     │ resumes a fiber (a worker process, running worker/engine.c and worker.c) until it sleeps or is preempted
  *                                     │ lets a packet arrive (link.c), a process start, a report come, a fault happen
  *
  * A process behind a network has rings of its own; link.c carries the messages between them and those that the driver sees. */
@@ -13,8 +13,8 @@
 #include "base/clock.h"
 #include "base/rand.h"
 #include "base/vec.h"
-#include "engine/local/local_int.h"
-#include "engine/local/worker_int.h"
+#include "engine/local/driver/local_int.h"
+#include "engine/local/worker/worker.h"
 #include "engine/pace.h"
 #include "engine/sim/sim.h"
 
@@ -98,7 +98,7 @@ struct sk_proc {
     uint32_t seen;
     int64_t until_ns;
     struct sk_fiber fiber;
-    struct sk_client *c; /* LIVE */
+    struct sk_worker_engine *c; /* LIVE */
     struct sk_slot *sh;
     struct sk_way up, down; /* node > 0 */
     uint8_t *rings;

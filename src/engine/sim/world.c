@@ -129,7 +129,7 @@ static void lose_values(struct sk_sim *s, uint32_t node) {
 
 /* ---- processes -------------------------------------------------------------------------------------------------------------------------- */
 
-static void serve(void *arg) { sk_client_serve(((struct sk_proc *)arg)->c); }
+static void serve(void *arg) { sk_worker_engine_serve(((struct sk_proc *)arg)->c); }
 
 static uint64_t running(const struct sk_proc *p) /* 0: none */
 {
@@ -167,12 +167,12 @@ static void start(struct sk_sim *s, struct sk_proc *p) {
     p->sh = sk_slot_at(s->l->ctl_seg.base, p->slot);
     p->proc = p->sh->proc;
     s->cur = p; /* what follows is its memory */
-    struct sk_client *c = p->c = sk_calloc(SK_TAG_ENGINE, sizeof *c);
+    struct sk_worker_engine *c = p->c = sk_calloc(SK_TAG_ENGINE, sizeof *c);
     if (!c) abort();
     c->ctl_seg = s->l->ctl_seg;
     c->data_seg = s->l->data_seg;
     c->ctl = s->l->ctl;
-    sk_client_init(c, p->sh, p->pid, s->runner);
+    sk_worker_engine_init(c, p->sh, p->pid, s->runner);
     s->cur = NULL;
     sk_rc rc;
     if (p->node && sk_map_put(&s->nodes, p->proc, (void *)(uintptr_t)(p->node + 1)) != SK_OK) abort();

@@ -3,7 +3,7 @@
  * A worker's sys.stdout and sys.stderr write through say(): whole lines at once, one write of at most PIPE_BUF bytes, which the kernel keeps in one piece; a line without
  * an end waits here until it has one, is flushed, or its task ends. Cost: 0.5 us a piece of text and a system call a print; nothing for a task that prints nothing.
  *
- * Not here: the pipes and the lines in the driver (engine/local/prints.c), where they are shown (python/skate/_prints.py). */
+ * Not here: the pipes and the lines in the driver (engine/local/wire/prints.c), where they are shown (python/skate/_prints.py). */
 #include <errno.h>
 #include <poll.h>
 #include <unistd.h>

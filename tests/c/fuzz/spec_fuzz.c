@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/local/local_int.h"
+#include "engine/local/driver/local_int.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

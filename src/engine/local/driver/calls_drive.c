@@ -1,0 +1,91 @@
+/* calls_drive.c - the lock of the local engine, and who drives its loop: a caller that waits does it in place, so that a synchronous call costs one round
+ * trip and no thread switch.
+ *
+ * One caller at a time drives (l->driving); other callers wait on l->turn and look again after each progress; the loop thread drives
+ * when nobody else does. ctl->who tells the workers whose bell to ring. */
+#include <time.h>
+
+#include "base/clock.h"
+#include "engine/local/driver/calls.h"
+
+#define TELL_NS 10000000 /* a wait of so long is worth words */
+
+sk_rc sk_driver_closed(struct sk_err *err) { return SK_ERR(err, SK_ECLOSED, "the engine is shut down"); }
+
+/* ---- waiting ------------------------------------------------------------------------------------------------------------------ */
+
+/* Lock held (once). Returns with the lock held. */
+static sk_rc drive(struct sk_local *l, bool (*done)(void *), void *arg, int64_t deadline, const struct sk_waited *w);
+sk_rc sk_driver_wait(struct sk_local *l, bool (*done)(void *), void *arg, int64_t deadline, const struct sk_waited *w) {
+    l->space.n_inside++;
+    sk_rc rc = drive(l, done, arg, deadline, w);
+    l->space.n_inside--;
+    return rc;
+}
+
+static sk_rc drive(struct sk_local *l, bool (*done)(void *), void *arg, int64_t deadline, const struct sk_waited *w) {
+    sk_rc rc = SK_OK;
+    bool told = false;
+    for (;;) {
+        if (l->closing) return SK_ECLOSED;
+        if (done(arg)) return SK_OK;
+        if (!l->driving) break;
+        if (deadline != INT64_MAX && sk_now_ns() >= deadline) return SK_ETIMEOUT;
+        struct timespec ts;
+        int64_t until = SK_MIN(deadline, sk_now_ns() + 100000000);
+        ts.tv_sec = until / 1000000000;
+        ts.tv_nsec = until % 1000000000;
+        l->n_callers++;
+        pthread_cond_timedwait(&l->turn, &l->mu, &ts);
+        l->n_callers--;
+    }
+    l->driving = true;
+    int64_t began = INT64_MAX;
+    atomic_store_explicit(&l->ctl->who, 0, memory_order_seq_cst);
+    for (;;) {
+        uint32_t seen = sk_bell_seq(&l->ctl->bell[0]);
+        uint64_t before = l->progress;
+        uint32_t n = sk_loop_pump(l);
+        sk_space_step(l);
+        sk_loop_dispatch(l);
+        if ((n || l->progress != before) && l->n_callers) pthread_cond_broadcast(&l->turn);
+        if (l->closing) {
+            rc = SK_ECLOSED;
+            break;
+        }
+        if (done(arg)) break;
+        int64_t now = sk_now_ns();
+        if (now >= deadline) {
+            rc = SK_ETIMEOUT;
+            break;
+        }
+        if (n) continue;
+        struct sk_pace_view view = sk_loop_view(l, now, n);
+        struct sk_pace_sleep s = sk_pace_caller(&view, l->n_cpu, l->spin_ns, deadline);
+        if (began == INT64_MAX) began = now;
+        if (now - began >= TELL_NS) {
+            sk_state_waits(l, w->verb, w->ids, w->n, w->tid);
+            told = true;
+            began = now;
+        }
+        s.until_ns = SK_MIN(s.until_ns, began + (told ? 10 : 1) * TELL_NS);
+        pthread_mutex_unlock(&l->mu);
+        (void)sk_bell_wait(&l->ctl->bell[0], seen, s.spin_ns, s.until_ns);
+        pthread_mutex_lock(&l->mu);
+    }
+    if (told) atomic_store(&l->ctl->waits_ns, rc == SK_ETIMEOUT ? sk_now_ns() : 0); /* it may go on: a layer above waits in slices */
+    l->driving = false;
+    atomic_store_explicit(&l->ctl->who, 1, memory_order_seq_cst);
+    if (sk_loop_pump(l)) sk_loop_dispatch(l); /* who rang the old bell published before we turned the switch */
+    if (l->n_callers) pthread_cond_broadcast(&l->turn);
+    return rc;
+}
+
+sk_rc sk_driver_drive(struct sk_engine *e, bool (*done)(void *), void *arg, int64_t deadline, struct sk_err *err) {
+    sk_driver_lock(e);
+    sk_rc rc = sk_driver_wait(sk_local_of(e), done, arg, deadline, &(struct sk_waited){.verb = "the tasks of a Dataset"});
+    sk_driver_unlock(e);
+    if (rc == SK_ECLOSED) return sk_driver_closed(err);
+    if (rc == SK_ETIMEOUT) return SK_ERR(err, rc, "the time is over");
+    return rc;
+}

@@ -1,0 +1,274 @@
+/* calls_object.c - objects as the driver's own code sees them: buffers, put, get, wait, references. A get waits until what was lost is made again and what is
+ * on disk was read. */
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/mem.h"
+#include "engine/local/driver/calls.h"
+
+#define INTERRUPT_NS 100000000
+
+void sk_driver_retain(struct sk_engine *e, sk_oid o) {
+    sk_driver_lock(e);
+    if (!sk_local_of(e)->closing) SK_IGNORE(sk_own_ref(sk_local_of(e)->own, o.v, SK_PROC_DRIVER, 1, NULL));
+    sk_driver_unlock(e);
+}
+void sk_driver_release(struct sk_engine *e, sk_oid o) {
+    struct sk_local *l = sk_local_of(e);
+    sk_driver_lock(e);
+    if (!l->closing && sk_own_unref(l->own, o.v, SK_PROC_DRIVER, 1, NULL) == SK_OK) sk_obj_drain(l);
+    sk_driver_unlock(e);
+}
+
+static bool room_done(void *arg) { return ((struct sk_room *)arg)->rc != SK_EAGAIN; }
+
+static sk_rc wait_for_room(struct sk_local *l, uint64_t len, sk_off *off, struct sk_err *err) {
+    struct sk_room r = {.len = len, .min = len, .rc = SK_EAGAIN, .err = err};
+    sk_list_push_back(&l->space.rooms, &r.link);
+    sk_bell_ring(&l->ctl->bell[0]); /* another caller may be driving, asleep */
+    sk_rc rc;
+    bool stop = false;
+    while ((rc = sk_driver_wait(l, room_done, &r, sk_now_ns() + INTERRUPT_NS, &(struct sk_waited){.verb = "room in the object store"})) ==
+               SK_ETIMEOUT &&
+           !stop) {
+        l->space.n_inside++; /* still waiting */
+        sk_driver_unlock(&l->base);
+        stop = l->hooks.interrupted && l->hooks.interrupted(l->hooks.interrupted_ctx);
+        sk_driver_lock(&l->base);
+        l->space.n_inside--;
+    }
+    sk_list_del(&r.link);
+    if (rc != SK_OK && r.rc == SK_OK && !l->closing) SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, r.off, len, NULL));
+    if (rc == SK_ETIMEOUT) return SK_ERR(err, SK_ECANCEL, "interrupted while waiting for room in the store");
+    if (rc != SK_OK) return sk_driver_closed(err);
+    if (r.rc == SK_OK) *off = r.off;
+    return r.rc;
+}
+
+static sk_rc alloc(struct sk_engine *e, size_t len, bool no_wait, struct sk_buf *out, struct sk_err *err) {
+    struct sk_local *l = sk_local_of(e);
+    sk_off off = 0;
+    sk_rc rc = SK_EFULL;
+    len = SK_MAX(len, 1);
+    sk_driver_lock(e);
+    bool may_wait = !no_wait && l->space.spill && sk_space_depth == 1 && len <= l->data_seg.size;
+    if (l->closing) rc = sk_driver_closed(err);
+    else if (!may_wait || sk_list_empty(&l->space.rooms)) rc = sk_space_alloc(l, SK_PROC_DRIVER, len, &off, err);
+    if (rc == SK_EFULL) rc = may_wait ? wait_for_room(l, len, &off, err) : sk_space_overflow(l, SK_PROC_DRIVER, len, &off, err);
+    sk_driver_unlock(e);
+    SK_DCHECK(rc != SK_OK || off + len <= l->data_seg.size + l->data_seg.tail);
+    if (rc == SK_OK) *out = (struct sk_buf){l->data_seg.base + off, len, off};
+    return rc;
+}
+sk_rc sk_driver_buf_alloc(struct sk_engine *e, size_t len, struct sk_buf *out, struct sk_err *err) {
+    return alloc(e, len, false, out, err);
+}
+void sk_driver_buf_abort(struct sk_engine *e, struct sk_buf *b) {
+    struct sk_local *l = sk_local_of(e);
+    sk_driver_lock(e);
+    if (!l->closing && b->data) SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, b->token, SK_MAX(b->len, 1), NULL));
+    b->data = NULL;
+    sk_driver_unlock(e);
+}
+
+sk_rc sk_driver_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out, struct sk_err *err) {
+    struct sk_local *l = sk_local_of(e);
+    struct sk_buf big = {0};
+    const struct sk_buf *buf = p->buf;
+    size_t len = buf ? p->buf_len : p->bytes.n;
+    if (!buf && len > SK_INLINE_MAX) {
+        SK_TRY(alloc(e, len, p->no_wait, &big, err));
+        memcpy(big.data, p->bytes.p, len);
+        buf = &big;
+    }
+    sk_driver_lock(e);
+    struct sk_obj *o = NULL;
+    sk_rc rc = l->closing ? sk_driver_closed(err) : sk_obj_new(l, l->next_id + 1, SK_PROC_DRIVER, &o, err);
+    if (rc == SK_OK) {
+        SK_ASSERT(o);
+        l->next_id++;
+        o->kind = p->kind;
+        o->len = len;
+        if (buf) {
+            o->where = SK_V_STORE;
+            o->u.off = buf->token;
+            size_t al = (size_t)SK_ALIGN(SK_MAX(len, 1), SK_STORE_ALIGN), have = (size_t)SK_ALIGN(SK_MAX(buf->len, 1), SK_STORE_ALIGN);
+            SK_ASSERT(al <= have);
+            rc = sk_store_commit(l->store, SK_PROC_DRIVER, buf->token, SK_MAX(len, 1), err);
+            if (rc != SK_OK) SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, buf->token, have, NULL));
+            else if (have > al) SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, buf->token + al, have - al, NULL));
+        } else {
+            o->where = SK_V_INLINE;
+            o->u.inl = sk_inl_new(p->bytes.p, len);
+            if (!o->u.inl) rc = SK_ERR(err, SK_ENOMEM, "no memory for a value of %zu bytes", len);
+        }
+        if (rc == SK_OK) {
+            o->state = SK_O_READY;
+            if (buf) sk_obj_home(SK_PROC_DRIVER, buf->token);
+            if (buf && SK_FAULT("store.lose")) o->gone = true;
+            if (buf) sk_stored_new(l, o);
+            if (p->n_contains) rc = sk_own_contains(l->own, o->id, (const uint64_t *)p->contains, p->n_contains, err);
+            if (rc == SK_OK && p->keep) {
+                SK_ASSERT(buf); /* only what is in the store can be held */
+                rc = sk_store_pin(l->store, SK_PROC_DRIVER, o->u.off);
+                if (rc == SK_OK) *p->keep = (struct sk_view){buf->data, len, o->kind, {o->id}, o->u.off << 1 | 1};
+                else rc = SK_ERR(err, rc, "put: no memory to note what is held");
+            }
+        }
+        if (rc == SK_OK) *out = (sk_oid){o->id};
+        else {
+            SK_IGNORE(sk_own_unref(l->own, o->id, SK_PROC_DRIVER, 1, NULL));
+            sk_obj_drain(l);
+        }
+    } else if (buf) {
+        SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, buf->token, SK_MAX(buf->len, 1), NULL));
+    }
+    if (p->buf) p->buf->data = NULL;
+    sk_driver_unlock(e);
+    return rc;
+}
+
+struct get_wait {
+    struct sk_local *l;
+    const sk_oid *ids;
+    size_t n, at; /* ids[0..at) exist */
+    sk_rc rc;
+    uint64_t n_lost; /* as of `at` */
+    struct sk_getter get;
+};
+static bool get_done(void *arg) {
+    struct get_wait *w = arg;
+    if (w->n_lost != w->l->n_lost) w->at = 0;
+    w->n_lost = w->l->n_lost;
+    if (w->get.refused != SK_OK) {
+        w->rc = w->get.refused;
+        return true;
+    }
+    bool disk = false; /* all that are on disk are asked for, then it waits */
+    for (size_t i = w->at; i < w->n; i++) {
+        struct sk_obj *o = sk_obj_get(w->l, w->ids[i].v);
+        if (!o) {
+            w->rc = SK_ELOST;
+            return true;
+        }
+        if (SK_UNLIKELY(o->gone)) {
+            uint64_t n_spilled = w->l->space.n_out;
+            sk_recover_lost(w->l, o->id);
+            sk_loop_dispatch(w->l); /* may find at once that it cannot be made again: READY, an error */
+            if (n_spilled != w->l->space.n_out) {
+                w->at = 0;
+                return false;
+            }
+        }
+        if (o->state == SK_O_PENDING) return false;
+        if (SK_UNLIKELY(o->state == SK_O_READY && o->where == SK_V_DISK)) disk = true, sk_stored_want(w->l, o);
+        if (!disk) w->at = i + 1;
+    }
+    return !disk;
+}
+
+static void view_drop(struct sk_local *l, struct sk_view *v) {
+    l->space.n_eased++;
+    if (v->token & 1) (void)sk_store_unpin(l->store, SK_PROC_DRIVER, v->token >> 1);
+    else if (v->token) sk_inl_drop((struct sk_inl *)(uintptr_t)v->token);
+    v->token = 0;
+    v->data = NULL;
+}
+
+sk_rc sk_driver_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t deadline, struct sk_view *out, struct sk_err *err) {
+    struct sk_local *l = sk_local_of(e);
+    struct get_wait w = {.l = l, .ids = ids, .n = n};
+    sk_driver_lock(e);
+    sk_rc rc = l->closing ? SK_ECLOSED : SK_OK;
+    if (rc == SK_OK && !get_done(&w)) {
+        w.get = (struct sk_getter){.ids = (const uint64_t *)ids, .n = n};
+        sk_list_push_back(&l->space.gets, &w.get.link);
+        if (!sk_list_empty(&l->space.restores)) sk_bell_ring(&l->ctl->bell[0]); /* another caller may be driving, asleep */
+        do { /* again: something may be lost, or spilled, after it was seen */
+            rc = sk_driver_wait(l, get_done, &w, deadline, &(struct sk_waited){"get()", ids, n, 0});
+            if (l->space.n_disk) w.at = 0;
+        } while (rc == SK_OK && !get_done(&w));
+        sk_list_del(&w.get.link);
+        l->space.n_eased++;
+    }
+    if (rc == SK_OK) rc = w.rc;
+    for (size_t i = 0; rc == SK_OK && i < n; i++) {
+        struct sk_obj *o = sk_obj_get(l, ids[i].v);
+        SK_DCHECK(o && o->state != SK_O_PENDING && !o->gone);
+        out[i] = (struct sk_view){.kind = o->kind, .oid = ids[i], .len = o->len};
+        if (o->state == SK_O_ACTOR) continue;
+        SK_ASSERT(o->where != SK_V_DISK); /* get_done saw it in the store a moment ago */
+        if (o->where == SK_V_STORE) {
+            if (sk_store_pin(l->store, SK_PROC_DRIVER, o->u.off) != SK_OK) {
+                while (i-- > 0) view_drop(l, &out[i]);
+                rc = SK_ENOMEM;
+                break;
+            }
+            if (o->st) sk_stored_used(l, o);
+            out[i].data = l->data_seg.base + o->u.off;
+            out[i].token = o->u.off << 1 | 1;
+        } else if (o->u.inl) {
+            o->u.inl->refs++;
+            out[i].data = o->u.inl->bytes;
+            out[i].token = (uint64_t)(uintptr_t)o->u.inl;
+        } else {
+            out[i].len = 0;
+            out[i].data = (const uint8_t *)"";
+        }
+    }
+    sk_driver_unlock(e);
+    if (rc == SK_ECLOSED) return sk_driver_closed(err);
+    if (rc == SK_ENOMEM) return SK_ERR(err, rc, "get: no memory to note what is held");
+    if (w.get.refused != SK_OK && rc == w.get.refused) return SK_ERR(err, rc, "get: %s", l->space.refuse_msg);
+    if (rc == SK_ETIMEOUT) return SK_ERR(err, rc, "get: the time is over, %zu of %zu objects exist", w.at, n);
+    if (rc == SK_ELOST)
+        return SK_ERR(err, rc, "get: object %llu does not exist any more: its last reference was released",
+                      (unsigned long long)ids[w.at].v);
+    return rc;
+}
+
+void sk_driver_view_release(struct sk_engine *e, struct sk_view *v) {
+    struct sk_local *l = sk_local_of(e);
+    if (!v->token) return;
+    sk_driver_lock(e);
+    if (!l->closing) view_drop(l, v);
+    sk_driver_unlock(e);
+    v->token = 0;
+    v->data = NULL;
+}
+
+struct wait_wait {
+    struct sk_local *l;
+    const sk_oid *ids;
+    size_t n, want, n_ready;
+    uint64_t seen;
+    bool *ready, fresh;
+};
+static bool wait_done(void *arg) {
+    struct wait_wait *w = arg;
+    if (w->fresh && w->seen == w->l->progress) return false;
+    w->fresh = true;
+    w->seen = w->l->progress;
+    for (size_t i = 0; i < w->n; i++) {
+        if (w->ready[i]) continue;
+        struct sk_obj *o = sk_obj_get(w->l, w->ids[i].v);
+        if (!o || o->state != SK_O_PENDING) {
+            w->ready[i] = true;
+            w->n_ready++;
+        }
+    }
+    return w->n_ready >= w->want;
+}
+
+sk_rc sk_driver_wait_for(struct sk_engine *e, const sk_oid *ids, size_t n, size_t want, int64_t deadline, bool *ready, struct sk_err *err) {
+    struct sk_local *l = sk_local_of(e);
+    struct wait_wait w = {l, ids, n, SK_MIN(want, n), 0, 0, ready, false};
+    memset(ready, 0, n * sizeof *ready);
+    sk_driver_lock(e);
+    sk_rc rc = l->closing      ? SK_ECLOSED
+               : wait_done(&w) ? SK_OK
+                               : sk_driver_wait(l, wait_done, &w, deadline, &(struct sk_waited){"wait()", ids, n, 0});
+    sk_driver_unlock(e);
+    if (rc == SK_ECLOSED) return sk_driver_closed(err);
+    if (rc == SK_ETIMEOUT) return SK_ERR(err, rc, "wait: the time is over");
+    return rc;
+}

@@ -1,0 +1,202 @@
+/* death.c - what is left of a worker that ended: its last words are read, its tasks run again or fail, its counts, pins and leases go.
+ * Runs with the lock held. Not here: noticing it (pool.c), what becomes of whom (engine/verdict.c), restarting an actor (actor.c). */
+#include <stdio.h>
+#include <sys/wait.h>
+
+#include "base/mem.h"
+#include "base/vec.h"
+#include "engine/local/driver/local_int.h"
+#include "engine/verdict.h"
+
+static void story_of(struct sk_lworker *w, const struct sk_verdict_worker *v, char *buf, size_t cap) {
+    if (w->refused) (void)snprintf(buf, cap, "the system refuses a worker process: fork: %s (" SK_FORK_HINT ")", strerror(w->refused));
+    else sk_verdict_text(v, buf, cap);
+}
+
+/* ---- what it leaves ---------------------------------------------------------------------------------------------------------------------------- */
+
+/* Nobody reads its streams any more; they run on if it left by exit. In batches: dropping one changes the map, and may end others. */
+static void drop_streams(struct sk_local *l, uint32_t proc, bool cancel) {
+    uint64_t ids[256], key;
+    void *v;
+    for (uint32_t n = SK_COUNT(ids); n == SK_COUNT(ids) && l->n_worker_streams;) {
+        n = 0;
+        for (uint32_t i = 0; n < SK_COUNT(ids) && sk_map_next(&l->tasks, &i, &key, &v);) {
+            const struct sk_ltask *t = v;
+            if (t->is_stream && !t->sink && t->owner == proc && !t->dropped) ids[n++] = key;
+        }
+        for (uint32_t i = 0; i < n; i++) {
+            struct sk_ltask *t = sk_map_get(&l->tasks, ids[i]);
+            if (t && !t->dropped) sk_stream_drop(l, t);
+            t = sk_map_get(&l->tasks, ids[i]);
+            if (cancel && t) sk_ltask_cancel(l, t, false);
+        }
+    }
+}
+
+/* What was on it, in order; on no worker from now on, so that nobody takes it back from there, or kills for it. Looked at before anybody is told: a sink may submit,
+ * and the slot be used again. */
+static void collect(struct sk_lworker *w, struct sk_list *lost) {
+    sk_list_init(lost);
+    for (struct sk_list *it; (it = sk_list_first(&w->sent));) {
+        struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
+        uint64_t c = atomic_load_explicit(&w->sh->claims[t->claim], memory_order_acquire);
+        SK_ASSERT(t->worker == w && t->state == SK_T_SENT);
+        t->was_started = c == (t->id << 2 | SK_CLAIM_STARTED) || c == (t->id << 2 | SK_CLAIM_CANCELLED);
+        if (t->was_started) {
+            t->ran_on = w->pid;
+            t->ran_slot = w->slot;
+            if (atomic_load(&w->sh->task) == t->id) t->start_ns = atomic_load(&w->sh->since_ns);
+        }
+        t->worker = NULL;
+        sk_list_del(it);
+        sk_list_push_back(lost, it);
+    }
+}
+
+/* Its slot, references, memory and place are free. */
+static void let_all_go(struct sk_local *l, struct sk_lworker *w) {
+    w->sh->pid = 0; /* may soon be another process's */
+    sk_pool_gone(l, w);
+    sk_place_worker_gone(&l->place, &w->place);
+    sk_own_proc_dead(l->own, w->proc);
+    sk_store_proc_dead(l->store, w->proc);
+    sk_space_worker_gone(l, w);
+    for (uint32_t i = 0; i < w->big.n; i++) sk_store_unref(l->store, w->big.p[i]);
+    SK_DCHECK(!w->actor || w->actor->worker == w || !w->actor->worker);
+    if (w->actor) w->actor->worker = NULL; /* not its actor any more, so it is not dead */
+}
+
+/* ---- the verdict is carried out ------------------------------------------------------------------------------------------------------------------ */
+
+struct inquest {
+    struct sk_local *l;
+    struct sk_lworker *w;
+    struct sk_verdict_worker died;
+    bool charged;         /* to its actor */
+    struct sk_list again; /* calls of its actor that are repeated, in order */
+    const char *why;
+};
+
+static void fail(const struct inquest *q, struct sk_ltask *t, sk_rc rc, bool restarts) {
+    char name[200];
+    const char *tn = sk_ltask_name(q->l, t, name, sizeof name);
+    t->actor_lives = restarts;
+    if (t->actor)
+        sk_ltask_fail(q->l, t, rc, "the actor died while task %s was on it%s: %s", tn, restarts ? " (it is started again)" : "",
+                      q->died.oom ? q->died.oom : q->why);
+    else if (rc == SK_EGROUP) sk_ltask_fail(q->l, t, rc, "the placement group of task %s was removed while it ran", tn);
+    else sk_ltask_fail(q->l, t, rc, "task %s, attempt %u: %s", tn, t->attempt + 1, q->why);
+}
+
+static void again(struct inquest *q, struct sk_ltask *t, const struct sk_verdict *v) {
+    if (v->charged && t->retries_left > 0) t->retries_left--;
+    if (t->actor) {
+        if (v->attempt) {
+            sk_state_attempt(q->l, t, SK_EACTOR, q->why);
+            t->attempt++;
+        }
+        t->state = SK_T_READY;
+        sk_list_push_back(&q->again, &t->on);
+    } else if (v->attempt) {
+        sk_ltask_retry(q->l, t, SK_EDEAD, q->why);
+    } else {
+        t->state = SK_T_READY;
+        sk_place_push(&q->l->place, &t->place);
+    }
+}
+
+static void task_lost(struct inquest *q, struct sk_ltask *t) {
+    struct sk_local *l = q->l;
+    struct sk_lactor *a = q->w->actor;
+    SK_ASSERT(t->state == SK_T_SENT && !t->worker); /* nobody ends, or sends, what is on its way to here */
+    sk_list_del(&t->on);
+    if (t->aside) sk_ltask_old_left(l, t, NULL);
+    struct sk_verdict_actor ac; /* now: the end of one call may change what becomes of the next */
+    if (a) ac = sk_actor_case(a);
+    struct sk_verdict_task tc = sk_ltask_case(l, t);
+    struct sk_verdict v = sk_verdict_task(&q->died, a ? &ac : NULL, q->charged, &tc);
+    switch (v.what) {
+    case SK_VERDICT_CANCELLED: sk_ltask_fail_cancelled(l, t); break;
+    case SK_VERDICT_FAIL: fail(q, t, v.rc, a && sk_verdict_restarts(&ac, q->charged)); break;
+    case SK_VERDICT_AGAIN: again(q, t, &v); break;
+    case SK_VERDICT_MEMORY: sk_lmem_stopped(l, q->w, t); break;
+    case SK_VERDICT_WITH_ACTOR:
+        /* Stays SENT until sk_actor_worker_died says what becomes of it: a call that fails here may make others try to place the actor. */
+        break;
+    }
+}
+
+/* a: NULL: it has none, or none any more. */
+static void graphs_lost(const struct inquest *q, const struct sk_lactor *a) {
+    uint64_t aid = a ? a->id : q->w->had_actor;
+    bool restarts = false;
+    if (a && a->state != SK_A_DEAD) {
+        struct sk_verdict_actor ac = sk_actor_case(a);
+        restarts = sk_verdict_restarts(&ac, q->charged);
+    }
+    if (aid) sk_lgraphs_actor_died(q->l, aid, q->died.oom ? q->died.oom : q->why, restarts);
+}
+
+static void actor_lost(struct inquest *q, struct sk_lactor *a) {
+    sk_actor_fail_hasty(q->l, a, q->why);
+    for (struct sk_list *it; (it = sk_list_last(&q->again));) { /* in front of those not sent */
+        sk_list_del(it);
+        sk_list_push_front(&a->queue, it);
+    }
+    sk_actor_worker_died(q->l, a, q->charged, q->why);
+}
+
+void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, uint64_t maxrss) {
+    char why[1800], doing[600];
+    SK_ASSERT(!w->dying && l->pool.workers[w->slot] == w);
+    w->dying = true;
+    SK_ASSERT(!l->pumping);
+    l->pumping = true; /* until all is said: what a sink submits reads no messages, and frees no actor that is about to hear of this */
+    sk_loop_pump_worker(l, w); /* what it said before it died counts */
+    sk_lmem_died(l, w, status);
+    w->sh->crash[sizeof w->sh->crash - 1] = 0;
+    (void)sk_driver_link_hand(w, doing, sizeof doing);
+    struct inquest q = {.l = l,
+                        .w = w,
+                        .died = {.pid = w->pid,
+                                 .refused = w->refused != 0,
+                                 .status = status,
+                                 .peak_bytes = maxrss,
+                                 .up = w->up,
+                                 .killed = w->killed,
+                                 .kill_why = w->kill_why,
+                                 .kill_task = w->kill_task,
+                                 .oom = w->mem.oom ? sk_lmem_story(w) : NULL,
+                                 .doing = doing,
+                                 .last_words = w->sh->crash},
+                        .why = why};
+    story_of(w, &q.died, why, sizeof why);
+    sk_state_worker_gone(l, w, &q.died, why);
+    l->stats.n_worker_deaths += sk_verdict_counts(&q.died, !sk_list_empty(&w->sent));
+    sk_list_splice(&w->reqs, &w->watches);
+    while (!sk_list_empty(&w->reqs)) sk_req_free(l, sk_container_of(w->reqs.next, struct sk_req, link));
+    struct sk_lactor *a = w->actor;
+    struct sk_list lost;
+    sk_list_init(&q.again);
+    collect(w, &lost);
+    if (a) {
+        struct sk_verdict_actor ac = sk_actor_case(a);
+        q.charged = sk_verdict_charged(&q.died, &ac);
+    }
+    let_all_go(l, w);
+    drop_streams(l, w->proc, !WIFEXITED(status));
+    for (struct sk_list *it; (it = sk_list_first(&lost));) task_lost(&q, sk_container_of(it, struct sk_ltask, on));
+    graphs_lost(&q, a); /* before its calls fail: who hears of those finds the graph closed */
+    if (a) actor_lost(&q, a);
+    sk_lgraphs_proc_dead(l, w->proc, why);
+    sk_promises_proc_dead(l, w->proc, why);
+    bool existed = !w->refused, bad_start = sk_verdict_bad_start(&q.died, l->pool.n_live);
+    SK_DCHECK(sk_list_empty(&w->sent) && sk_list_empty(&w->reqs) && sk_list_empty(&w->watches));
+    sk_lmem_gone(w);
+    sk_driver_link_free(w);
+    if (bad_start) sk_pool_bad_start(l, why);
+    sk_obj_drain(l);
+    l->pumping = false;
+    l->progress += existed; /* a process that the system refused changes nothing; `stuck` of loop.c waits while nothing does */
+}

@@ -1,0 +1,14 @@
+/* death.h - what is left of a worker that ended.
+ *
+ * Calls: actor, extent, functions, memory, messages, object, link, pool, promise, request, send, space, state, task, yield. */
+#ifndef SK_LOCAL_DEATH_H
+#define SK_LOCAL_DEATH_H
+
+#include "base/base.h"
+
+struct sk_local;
+struct sk_lworker;
+
+void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, uint64_t maxrss);
+
+#endif

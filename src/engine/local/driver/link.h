@@ -1,0 +1,89 @@
+/* link.h - the driver's end of one worker: messages down, answers, its end.
+ *
+ * Calls: none. */
+#ifndef SK_LOCAL_LINK_H
+#define SK_LOCAL_LINK_H
+
+#include "base/map.h"
+#include "engine/local/wire/wire.h"
+#include "engine/place.h"
+
+struct sk_local;
+struct sk_ltask;
+struct sk_lactor;
+struct sk_slot;
+struct sk_err;
+
+struct sk_lworker {
+    struct sk_place_worker place;
+    uint32_t slot, proc;
+    int32_t pid;
+    bool up, dying, killed;
+    uint32_t n_rooms; /* requests of it that wait for room in the store */
+    bool unheard;     /* something it said could not be recorded: what it says after that may build on it, and is not listened to */
+    struct sk_slot *sh;
+    struct sk_ring down, up_ring;
+    struct sk_list sent; /* tasks on it, in order */
+    struct sk_list reqs;
+    struct sk_list watches; /* requests that nobody waits for */
+    struct sk_lactor *actor;
+    uint64_t had_actor;  /* the id of one that died while this process lives; 0: none */
+    struct sk_map known; /* fids it has */
+    uint32_t next_claim;
+    uint64_t claimed[SK_CLAIMS / 64]; /* bit: the claim word is of a task in `sent` */
+    uint64_t n_done;
+    int64_t idle_since_ns;
+    bool has_lease;
+    bool has_env;         /* it was told its environment */
+    bool aside;           /* its process is stopped: it is given nothing */
+    uint64_t head_seen;   /* the task that it had not begun when it was looked at last; UINT64_MAX: it was starting; 0: neither */
+    int64_t leave_ns;     /* not 0: since when it is leaving */
+    bool evicted;         /* to make room */
+    uint64_t interrupt;   /* the task that is to be interrupted; 0: none, or it was */
+    const char *kill_why; /* static text: why the engine killed it */
+    int32_t refused;      /* errno: the system refused to make it */
+    struct sk_worker_mem {
+        uint64_t heap_bytes, peak_bytes; /* of its own; highest since `task` began */
+        uint64_t shared_bytes;           /* counted by the kernel, but shared with the fork server */
+        uint64_t task;                   /* that it ran, or 0, when looked at last */
+        int64_t since_ns, exact_ns;      /* task began; shared_bytes is of then */
+        bool oom, beside;                /* stopped for memory; while others ran */
+        bool paused;                     /* by SIGSTOP, until memory that is on its way back is there */
+        int pidfd;                       /* while it is paused */
+        char *story;                     /* of that; heap, may be NULL */
+    } mem;
+    uint64_t kill_task; /* not 0: because of this task; others that it takes along are not charged for it */
+    struct sk_big {
+        uint64_t *p;
+        uint32_t n, cap;
+    } big; /* store offsets of big messages under way */
+    struct sk_out {
+        uint8_t **p;
+        uint32_t n, cap;
+    } out; /* replies that did not fit into the ring yet: length-prefixed copies */
+};
+
+/* By ring or store. SK_EAGAIN: the ring is full now. SK_EFULL: the message needs the store, which is full, and there is no room on disk. Nothing sent then. */
+sk_rc sk_driver_link_send(struct sk_local *l, struct sk_lworker *w, const void *msg, size_t len) SK_MUST_USE;
+/* Never lost: kept until the ring has room. False: too large for the ring, and store and disk are full; only answers of get and wait can be. */
+bool sk_driver_link_reply(struct sk_local *l, struct sk_lworker *w, const void *msg, size_t len);
+void sk_driver_link_flush(struct sk_local *l, struct sk_lworker *w);
+void sk_driver_link_error(struct sk_local *l, struct sk_lworker *w, uint64_t req, sk_rc rc, const char *msg);
+/* To a request for one number: `value`, or an error. */
+void sk_driver_link_answer(struct sk_local *l, struct sk_lworker *w, uint64_t req, sk_rc rc, uint64_t value, const struct sk_err *err);
+void sk_driver_link_list(struct sk_local *l, struct sk_lworker *w, uint64_t req,
+                         size_t (*write)(struct sk_local *l, uint64_t what, void *buf, size_t cap),
+                         uint64_t what); /* as long as `write` says */
+bool sk_driver_link_fresh_ids(struct sk_local *l, struct sk_lworker *w,
+                              uint64_t base); /* in a message of w; false: it makes no sense, and w is killed */
+size_t sk_driver_link_hand(const struct sk_lworker *w, char *buf, size_t cap); /* "\nin ...": what it has in hand; as snprintf */
+void sk_driver_link_kill(struct sk_local *l, struct sk_lworker *w, const char *why);
+/* Asks it to end by itself; nothing is sent to it any more. */
+void sk_driver_link_leave(struct sk_local *l, struct sk_lworker *w, const char *why);
+void sk_driver_link_retire(struct sk_local *l, struct sk_lworker *w);                   /* killed and idle: it is given nothing any more */
+void sk_driver_link_kill_task(struct sk_local *l, struct sk_ltask *t, const char *why); /* the worker that it is on */
+void sk_driver_link_interrupt(struct sk_local *l, struct sk_lworker *w); /* SIGINT for the task w->interrupt, if it still runs there */
+
+void sk_driver_link_free(struct sk_lworker *w); /* it has ended, and nobody waits in it */
+
+#endif

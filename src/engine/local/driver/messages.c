@@ -1,0 +1,555 @@
+/* messages.c - the driver's loop, its way in: what workers say, one small function a message. Everything here runs with the engine's lock held.
+ *
+ * It holds no policy: a handler reads its message and tells the part that it is about (task, object, stream, request, actor, store). What a worker says
+ * is input: a damaged message ends the worker, never the driver. Invariant: messages of one worker are handled in order, each once. Cost of a
+ * message: one indirect call. */
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "engine/local/driver/local_int.h"
+#include "engine/res.h"
+
+/* ---- a task ended ---------------------------------------------------------------------------------------------------------------------------- */
+
+/* Its process has run enough (max_calls): what waits on it goes elsewhere, and it is told to leave. */
+static void retire(struct sk_local *l, struct sk_lworker *w) {
+    sk_ltask_take_back_all(l, w);
+    sk_driver_link_leave(l, w, "it has run a function with max_calls often enough");
+}
+
+static enum sk_verdict_over verdict_of(const struct sk_ltask *t, uint32_t status) {
+    const struct sk_lactor *a = t->actor;
+    return sk_verdict_over(&(struct sk_verdict_run){.failed = status & SK_DONE_FAILED,
+                                                    .final = status & SK_DONE_FINAL,
+                                                    .exits = (status & SK_DONE_EXIT) || (t->is_init && a->leaving),
+                                                    .is_init = t->is_init,
+                                                    .of_actor = a != NULL,
+                                                    .async = a && a->is_async,
+                                                    .is_stream = t->is_stream,
+                                                    .has_sink = t->sink != NULL,
+                                                    .cancelled = t->cancelled,
+                                                    .spoiled = t->differs || t->lost_yield,
+                                                    .remake = t->remake,
+                                                    .all_made = SK_UNLIKELY(t->remake) && sk_recover_all_made(t),
+                                                    .restart = t->restart,
+                                                    .retry_exceptions = t->spec.retry_exceptions,
+                                                    .retries_left = t->retries_left});
+}
+
+static void runs_again(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *why) {
+    struct sk_lactor *a = t->actor;
+    if (t->retries_left > 0) t->retries_left--;
+    if (!a) {
+        sk_ltask_retry(l, t, rc, why);
+        return;
+    }
+    sk_state_attempt(l, t, rc, why);
+    t->attempt++;
+    l->stats.n_retries++;
+    t->state = SK_T_READY;
+    sk_list_push_front(&a->queue, &t->on);
+    sk_actor_advance(l, a);
+}
+
+/* Its end means something else than that its values are there, or that the first one is its error. */
+static void ended_otherwise(struct sk_local *l, struct sk_ltask *t, enum sk_verdict_over over) {
+    struct sk_lactor *a = t->actor;
+    bool init = t->is_init;
+    char name[200];
+    switch (over) {
+    case SK_OVER_EXIT:
+        a->leaving = true;
+        sk_ltask_fail(l, t, SK_EACTOR, "the actor is dead: exit_actor() was called in it");
+        if (!init) sk_actor_dead(l, a, "exit_actor() was called in it"); /* the end of its constructor was its own */
+        break;
+    case SK_OVER_STOPPED:
+        sk_ltask_fail_cancelled(l, t);
+        if (a && !init) sk_actor_advance(l, a);
+        break;
+    case SK_OVER_REMADE:
+        t->state = SK_T_FINISHED;
+        sk_ltask_end(l, t);
+        break;
+    case SK_OVER_LESS:
+        sk_ltask_fail(l, t, SK_ETASK,
+                      "task %s is not deterministic: run again for output that was lost, it gave less of it than the first time; "
+                      "make the function give the same output for the same input",
+                      sk_ltask_name(l, t, name, sizeof name));
+        break;
+    case SK_OVER_AGAIN: runs_again(l, t, SK_ETASK, "it raised, and runs again"); break;
+    case SK_OVER_FROM_START: runs_again(l, t, SK_ELOST, "yields that are wanted were lost while it ran"); break;
+    case SK_OVER_WELL:
+    case SK_OVER_FAILED: break;
+    }
+}
+
+/* The first value of a task that failed is the error. t NULL: nobody's. */
+static void failed_with(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *t, struct sk_val v, const void *bytes) {
+    struct sk_lactor *a = t && !t->is_init ? t->actor : NULL;
+    if (v.where == SK_V_STORE) { /* errors are inline; a large one would be cut by the worker */
+        if (sk_store_commit(l->store, w->proc, v.off, v.len, NULL) == SK_OK) sk_store_unref(l->store, v.off);
+        v.len = 0;
+        bytes = "";
+    }
+    if (t) sk_ltask_finish_error(l, t, v.kind, bytes, (size_t)v.len);
+    if (a) sk_actor_advance(l, a);
+}
+
+/* Its values are there. */
+static void ended_well(struct sk_local *l, struct sk_ltask *t, struct sk_bytes note, int64_t run_ns) {
+    struct sk_lactor *a = t->actor;
+    if (t->is_stream && !t->sink) {
+        t->stream_done = 1;
+        sk_stream_wake(l, t);
+        sk_stream_ended(l, t, false, 0, NULL);
+    }
+    t->state = SK_T_FINISHED; /* a sink that cancels it now is late */
+    if (t->sink) {
+        struct sk_event ev = {.kind = SK_EV_DONE, .note = note, .run_ns = run_ns, .index = t->n_yielded};
+        sk_ltask_emit(t, &ev);
+    }
+    if (t->is_init) {
+        SK_DCHECK(a->state == SK_A_STARTING && a->init == t);
+        a->state = SK_A_ALIVE;
+        a->asked = false;
+    }
+    sk_ltask_end(l, t);
+    if (a) sk_actor_advance(l, a);
+}
+
+static void on_DONE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    struct sk_msg_done h;
+    r->at = 0; /* a fixed head */
+    const void *hp = sk_rd_raw(r, sizeof h);
+    if (!hp) return;
+    memcpy(&h, hp, sizeof h);
+    struct sk_bytes note = sk_rd_bytes(r);
+    struct sk_ltask *t = sk_map_get(&l->tasks, h.tid);
+    if (t && (t->worker != w || t->attempt != h.attempt || t->state != SK_T_SENT)) t = NULL;
+    w->n_done++;
+    l->stats.n_tasks_done++;
+    if (t) {
+        sk_ltask_left(l, t, w, h.run_ns);
+        SK_DCHECK(!t->worker && !t->ended);
+        t->ran_on = w->pid;
+        t->ran_slot = w->slot;
+        t->start_ns = h.start_ns;
+        t->end_ns = h.start_ns + h.run_ns;
+    }
+    if ((h.status & SK_DONE_LEAVE) && !w->actor && !w->killed) retire(l, w);
+    enum sk_verdict_over over = t ? verdict_of(t, h.status) : SK_OVER_WELL;
+    if (over > SK_OVER_FAILED) {
+        ended_otherwise(l, t, over);
+        t = NULL; /* its values are nobody's */
+    }
+    for (uint32_t i = 0; i < h.n_values; i++) {
+        struct sk_val v;
+        struct sk_ids in;
+        const void *b = sk_rd_val_ids(r, &v, &in);
+        if (r->bad) break;
+        if (h.status & SK_DONE_FAILED) {
+            failed_with(l, w, t, v, b);
+            return;
+        }
+        if (t && (v.where == SK_V_STORE || in.n)) t->bulky = true;
+        sk_obj_set(l, t ? v.oid : 0, w->proc, &v, b, in);
+    }
+    if (t) ended_well(l, t, note, h.run_ns);
+}
+
+static void on_PUT(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    uint64_t id = sk_rd_u64(r);
+    struct sk_val v;
+    struct sk_ids in;
+    const void *b = sk_rd_val_ids(r, &v, &in);
+    struct sk_obj *o = NULL;
+    if (r->bad || !sk_driver_link_fresh_ids(l, w, id)) return;
+    if (sk_obj_new(l, id, w->proc, &o, NULL) != SK_OK) { /* it has the id, and would hear "lost" */
+        w->unheard = true;
+        sk_driver_link_kill(l, w, "there is no memory left to record what it put");
+        return;
+    }
+    sk_obj_set(l, id, w->proc, &v, b, in);
+}
+
+static void on_PROMISE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    uint64_t id = sk_rd_u64(r);
+    if (r->bad || !sk_driver_link_fresh_ids(l, w, id) || sk_promise_new(l, w->proc, id, NULL) == SK_OK) return;
+    w->unheard = true;
+    sk_driver_link_kill(l, w, "there is no memory left to record what it promised");
+}
+
+static void on_KEEP(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    uint64_t id = sk_rd_u64(r);
+    struct sk_val v;
+    struct sk_ids in;
+    const void *b = sk_rd_val_ids(r, &v, &in);
+    if (!r->bad && !sk_promise_keep(l, w->proc, id, &v, b, in)) sk_driver_link_kill(l, w, "it sent a message that makes no sense");
+}
+
+/* A submission of a worker that could not be accepted still has return objects (or a stream), which hold the reason. */
+static void submit_failed(struct sk_local *l, uint32_t proc, uint64_t base, struct sk_bytes spec, const struct sk_err *err) {
+    struct sk_spec s;
+    struct sk_rd r = sk_rd_init(spec.p, spec.n);
+    uint32_t n = sk_spec_read(&r, &s) ? s.n_returns : 1;
+    struct sk_inl *e = sk_engine_error(err->code, err->msg);
+    struct sk_ltask *t = n == SK_STREAMING ? sk_calloc(SK_TAG_ENGINE, sizeof *t) : NULL;
+    if (t && sk_map_put(&l->tasks, base, t) == SK_OK) {
+        t->id = base;
+        t->owner = proc;
+        t->is_stream = true;
+        sk_list_init(&t->on);
+        sk_list_init(&t->place.link);
+        t->state = SK_T_FINISHED;
+        t->ended = true;
+        t->stream_done = 1;
+        t->end_error = sk_obj_error(l, SK_KIND_ENGINE_ERROR, e ? (void *)e->bytes : (void *)"", e ? e->len : 0);
+        sk_stream_ended(l, t, true, SK_KIND_ENGINE_ERROR, e);
+        l->n_worker_streams++;
+    } else {
+        sk_free(t);
+    }
+    for (uint32_t i = 0; n != SK_STREAMING && i < n; i++) {
+        struct sk_obj *o = NULL;
+        if (sk_obj_new(l, base + 1 + i, proc, &o, NULL) != SK_OK) break;
+        o->kind = SK_KIND_ENGINE_ERROR;
+        o->where = SK_V_INLINE;
+        o->u.inl = e;
+        if (e) e->refs++;
+        o->len = e ? e->len : 0;
+        sk_obj_ready(l, o);
+    }
+    sk_inl_drop(e);
+}
+
+/* The nesting level of what its running task submits. */
+static uint32_t level_of(const struct sk_lworker *w) {
+    const struct sk_list *first = sk_list_first(&w->sent);
+    return first && !w->actor ? (uint32_t)sk_container_of(first, struct sk_ltask, on)->place.level + 1 : 1;
+}
+
+static void on_STREAMEND(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    uint64_t id = sk_rd_u64(r), tid = sk_rd_u64(r);
+    uint32_t kind = sk_rd_u32(r);
+    struct sk_err err;
+    if (r->bad || !sk_driver_link_fresh_ids(l, w, id)) return;
+    sk_rc rc = sk_stream_end(l, tid, id, w->proc, kind, &err);
+    if (rc == SK_OK) return;
+    struct sk_inl *e = sk_engine_error(rc, err.msg);
+    struct sk_obj *o = NULL;
+    if (sk_obj_new(l, id, w->proc, &o, NULL) == SK_OK) { /* it has the id: the reason is its value */
+        o->kind = SK_KIND_ENGINE_ERROR;
+        o->where = SK_V_INLINE;
+        o->u.inl = e;
+        o->len = e ? e->len : 0;
+        sk_obj_ready(l, o);
+        return;
+    }
+    sk_inl_drop(e);
+    w->unheard = true;
+    sk_driver_link_kill(l, w, "there is no memory left to record what it asked for");
+}
+
+static sk_rc may_call(struct sk_local *l, const struct sk_lworker *w, struct sk_bytes spec, uint32_t max, struct sk_err *err) {
+    struct sk_spec s;
+    struct sk_rd r = sk_rd_init(spec.p, spec.n);
+    if (!sk_spec_read(&r, &s)) return SK_ERR(err, SK_ECORRUPT, "a task specification is damaged");
+    return sk_actor_may_call(l, s.actor, w->proc, max, err);
+}
+
+/* ---- a function a message --------------------------------------------------------------------------------------------------------------- */
+
+static void on_HELLO(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    sk_pool_ready(l, w, (int32_t)sk_rd_u32(r));
+    if (w->place.state == SK_W_STARTING) sk_place_worker_up(&l->place, &w->place);
+    if (w->aside && !w->killed) sk_place_worker_aside(&l->place, &w->place, w->aside = false); /* stopped while it started */
+    sk_driver_link_retire(l, w);
+}
+
+static void on_YIELD(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) { sk_stream_yielded(l, w, r); }
+
+static void on_RETURNED(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    struct sk_ltask *t = sk_map_get(&l->tasks, sk_rd_u64(r));
+    if (!t || t->worker != w || t->state != SK_T_SENT || t->actor) return;
+    sk_ltask_left(l, t, w, -1);
+    t->state = SK_T_READY;
+    if (t->cancelled) sk_ltask_fail_cancelled(l, t); /* while this message was on its way */
+    else sk_place_push(&l->place, &t->place);
+}
+
+static void on_SUBMIT(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    struct sk_err err;
+    uint64_t base = sk_rd_u64(r), req = sk_rd_u64(r), max = sk_rd_u64(r);
+    struct sk_bytes s = sk_rd_bytes(r);
+    l->now_ns = sk_now_ns();
+    if (r->bad || !sk_driver_link_fresh_ids(l, w, base)) return;
+    sk_rc rc = req ? may_call(l, w, s, (uint32_t)max, &err) : SK_OK;
+    if (rc == SK_OK) rc = sk_ltask_submit(l, w->proc, level_of(w), base, s.p, s.n, NULL, &err);
+    if (req) sk_driver_link_error(l, w, req, rc, rc == SK_OK ? "" : err.msg);
+    else if (rc != SK_OK) submit_failed(l, w->proc, base, s, &err);
+}
+
+static void on_ACTOR(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    struct sk_err err;
+    uint64_t base = sk_rd_u64(r), req = sk_rd_u64(r);
+    struct sk_aspec as;
+    bool good = sk_aspec_read(r, &as);
+    struct sk_bytes s = sk_rd_bytes(r);
+    if (!good || r->bad || !sk_driver_link_fresh_ids(l, w, base)) return;
+    l->now_ns = sk_now_ns();
+    sk_rc rc = sk_actor_create(l, w->proc, base, s.p, s.n, &as, &err);
+    if (req) sk_driver_link_error(l, w, req, rc, rc == SK_OK ? "" : err.msg);
+    else if (rc != SK_OK) submit_failed(l, w->proc, base, s, &err);
+}
+
+static void on_FIND(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    uint64_t req = sk_rd_u64(r);
+    struct sk_bytes space = sk_rd_bytes(r), name = sk_rd_bytes(r);
+    if (!r->bad) sk_actor_find_for(l, w, req, space, name);
+}
+
+static void on_STATE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) { sk_state_for(l, w, r); }
+
+static void on_NAMES(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) { sk_actor_names_for(l, w, sk_rd_u64(r)); }
+
+/* Those of group.c: a damaged one is answered, and the worker lives. */
+static void on_group(struct sk_local *l, struct sk_lworker *w, uint32_t kind, const struct sk_rd *r) {
+    struct sk_rd own = *r;
+    sk_lgroup_handle(l, w, kind, &own);
+}
+static void on_GROUP(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) { on_group(l, w, SK_M_GROUP, r); }
+static void on_UNGROUP(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) { on_group(l, w, SK_M_UNGROUP, r); }
+static void on_GROUPS(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) { on_group(l, w, SK_M_GROUPS, r); }
+static void on_MORE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) { on_group(l, w, SK_M_MORE, r); }
+static void on_MOREREAD(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) { on_group(l, w, SK_M_MOREREAD, r); }
+static void on_DEFENV(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) { on_group(l, w, SK_M_DEFENV, r); }
+
+static void on_REF(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    uint64_t id = sk_rd_u64(r);
+    int64_t d = sk_rd_i64(r);
+    if (d > 0) SK_IGNORE(sk_own_ref(l->own, id, w->proc, (uint32_t)d, NULL));
+    if (d < 0) SK_IGNORE(sk_own_unref(l->own, id, w->proc, (uint32_t)-d, NULL));
+}
+
+static void on_GET(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) { sk_req_wait(l, w, SK_M_GET, r); }
+static void on_WAIT(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) { sk_req_wait(l, w, SK_M_WAIT, r); }
+static void on_NEXT(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) { sk_req_next(l, w, SK_M_NEXT, r); }
+static void on_PEEK(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) { sk_req_next(l, w, SK_M_PEEK, r); }
+
+static void on_WATCH(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    struct sk_err err;
+    uint64_t req = sk_rd_u64(r), oid = sk_rd_u64(r), tid = sk_rd_u64(r);
+    if (r->bad || sk_req_watch(l, w, req, oid, tid, NULL, &err) == SK_OK) return;
+    struct {
+        uint32_t type, pad;
+        uint64_t req;
+    } m = {SK_M_FIRED, 0, req}; /* it is there; without memory for a watch who asked waits by itself, for all that it knows */
+    (void)sk_driver_link_reply(l, w, &m, sizeof m);
+}
+
+static void on_UNWATCH(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) { sk_req_unwatch(l, w, sk_rd_u64(r)); }
+
+static void on_LEAVE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    (void)r;
+    if (!w->actor) return;
+    w->actor->leaving = true;
+    if (w->actor->init->worker == w) return; /* its constructor runs, and its end says so */
+    sk_actor_dead(l, w->actor, "exit_actor() was called in it");
+}
+
+static void on_TIMEOUT(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    uint64_t req = sk_rd_u64(r);
+    SK_LIST_EACH (it, &w->reqs) {
+        struct sk_req *q = sk_container_of(it, struct sk_req, link);
+        if (q->req == req) {
+            sk_req_reply(l, q, SK_ETIMEOUT);
+            return;
+        }
+    }
+}
+
+static void on_LEASE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    uint64_t req = sk_rd_u64(r), len = sk_rd_u64(r), min = sk_rd_u64(r);
+    if (!r->bad && !min) sk_space_lease_now(l, w, req, len);
+    else if (!r->bad) sk_space_lease(l, w, req, 0, len, SK_MIN(min, len));
+}
+
+static void on_EXTENT(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    uint64_t req = sk_rd_u64(r), graph = sk_rd_u64(r), asked = sk_rd_u64(r), len = SK_ALIGN(SK_MAX(asked, 1), SK_STORE_ALIGN);
+    if (!r->bad && graph && len >= asked) sk_space_lease(l, w, req, graph, len, len);
+}
+
+static void on_GRAPHOPEN(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    struct sk_err err;
+    uint64_t req = sk_rd_u64(r), id = 0;
+    sk_rc rc = sk_lgraph_open(l, w->proc, &id, &err);
+    sk_driver_link_answer(l, w, req, rc, id, &err);
+}
+
+static void on_GRAPHCLOSE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) { sk_lgraph_close(l, w->proc, sk_rd_u64(r)); }
+
+static void on_EXTENTFREE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    (void)w;
+    uint64_t graph = sk_rd_u64(r);
+    sk_lgraph_free(l, graph, sk_rd_u64(r));
+}
+
+static void on_GIVE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    uint64_t off = sk_rd_u64(r), len = sk_rd_u64(r);
+    l->space.n_eased++;
+    if (sk_store_unlease(l->store, w->proc, off, len, NULL) != SK_OK && /* from the middle: only sealing cuts there */
+        sk_store_commit(l->store, w->proc, off, len, NULL) == SK_OK)
+        sk_store_unref(l->store, off);
+}
+
+static void on_PIN(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    struct sk_obj *o = sk_obj_get(l, sk_rd_u64(r));
+    uint64_t off = o && o->state == SK_O_READY && o->where == SK_V_STORE ? o->u.off : UINT64_MAX;
+    bool was_lost = o && sk_recover_old(w, o->id, &off);
+    if ((was_lost || off != UINT64_MAX) && sk_store_pin(l->store, w->proc, off) != SK_OK)
+        sk_driver_link_kill(l, w, "there is no memory left to note what it holds");
+}
+
+static void on_UNPIN(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    (void)sk_store_unpin(l->store, w->proc, sk_rd_u64(r));
+    l->space.n_eased++;
+}
+
+static void on_DEFINE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    (void)w;
+    uint64_t fid = sk_rd_u64(r);
+    struct sk_bytes name = sk_rd_bytes(r), def = sk_rd_bytes(r);
+    if (!r->bad) (void)sk_fn_define(l, fid, name, def, NULL);
+}
+
+static void on_SHAPE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    struct sk_err err;
+    uint64_t req = sk_rd_u64(r);
+    struct sk_need need;
+    const void *q = sk_rd_raw(r, sizeof need);
+    if (!q) return;
+    memcpy(&need, q, sizeof need);
+    sk_shape s = 0;
+    sk_rc rc = sk_need_shape(l, &need, &s, &err);
+    sk_driver_link_answer(l, w, req, rc, s, &err);
+}
+
+static void on_RESIDX(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    struct sk_err err;
+    uint64_t req = sk_rd_u64(r);
+    struct sk_bytes b = sk_rd_bytes(r);
+    char name[128];
+    uint32_t ix = 0;
+    snprintf(name, sizeof name, "%.*s", (int)SK_MIN(b.n, sizeof name - 1), (const char *)b.p);
+    sk_rc rc = sk_res_index(name, &l->names, &ix, &err);
+    sk_driver_link_answer(l, w, req, rc, ix, &err);
+}
+
+static void on_NODES(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    struct sk_node node;
+    uint8_t buf[sizeof node + 64];
+    struct sk_wr m = sk_wr_init(buf, sizeof buf);
+    sk_wr_u32(&m, SK_M_REPLY);
+    sk_wr_u32(&m, SK_OK);
+    sk_wr_u64(&m, sk_rd_u64(r));
+    size_t n = sk_local_nodes(l, &node, 1);
+    sk_wr_bytes(&m, &node, n * sizeof node);
+    (void)sk_driver_link_reply(l, w, buf, m.n);
+}
+
+static void on_DROP(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    struct sk_ltask *t = sk_map_get(&l->tasks, sk_rd_u64(r));
+    if (t && t->is_stream && !t->sink && t->owner == w->proc) sk_stream_drop(l, t);
+}
+
+static void on_CANCEL(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    (void)w;
+    uint64_t tid = sk_rd_u64(r);
+    sk_ltask_cancel_by(l, tid, (uint32_t)sk_rd_u64(r));
+}
+
+static void on_KILL(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    (void)w;
+    struct sk_obj *o = sk_obj_get(l, sk_rd_u64(r));
+    if (o && o->state == SK_O_ACTOR) sk_actor_kill(l, o->u.actor, sk_rd_u64(r) != 0);
+}
+
+static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size_t n);
+static void on_BIGUP(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    uint64_t off = sk_rd_u64(r), len = sk_rd_u64(r), size = l->data_seg.size + l->data_seg.tail;
+    uint32_t inner;
+    if (r->bad || len < 8 || off > size || len > size - off) {
+        r->bad = true;
+        return;
+    }
+    memcpy(&inner, l->data_seg.base + off, sizeof inner);
+    if (inner != SK_M_BIGUP) handle(l, w, l->data_seg.base + off, (size_t)len);
+    SK_IGNORE(sk_store_unlease(l->store, w->proc, off, len, NULL));
+}
+
+static void on_BIGFREE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    uint64_t off = sk_rd_u64(r);
+    for (uint32_t i = 0; i < w->big.n; i++)
+        if (w->big.p[i] == off) {
+            w->big.p[i] = w->big.p[--w->big.n];
+            sk_store_unref(l->store, off);
+            return;
+        }
+}
+
+/* ---- the table ------------------------------------------------------------------------------------------------------------------------------- */
+
+#define ROW(kind) [SK_M_##kind - SK_M_UP - 1] = on_##kind,
+static void (*const handlers[])(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) = {SK_MESSAGES_UP(ROW)};
+_Static_assert(SK_COUNT(handlers) == SK_M_UP_END - SK_M_UP - 1, "each message of workers has its handler");
+
+/* What is damaged kills its sender, who may wait for the answer. A kind that does not exist says nothing. */
+static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size_t n) {
+    struct sk_rd r = sk_rd_init(p, n);
+    uint32_t kind = sk_rd_u32(&r);
+    if (kind > SK_M_UP && kind < SK_M_UP_END) handlers[kind - SK_M_UP - 1](l, w, &r);
+    if (r.bad && !w->killed && !w->dying) sk_driver_link_kill(l, w, "it sent a message that makes no sense");
+}
+
+uint32_t sk_loop_pump_worker(struct sk_local *l, struct sk_lworker *w) {
+    uint32_t n = 0;
+    for (;;) {
+        size_t len;
+        const void *p = sk_ring_peek(&w->up_ring, &len);
+        if (!p) {
+            if (len == SIZE_MAX && !w->killed) sk_driver_link_kill(l, w, "it sent a message that makes no sense");
+            break;
+        }
+        if (!w->unheard) handle(l, w, p, len);
+        sk_ring_pop(&w->up_ring);
+        n++;
+    }
+    if (n) {
+        if (w->out.n) sk_driver_link_flush(l, w);
+        if (atomic_load_explicit(&w->sh->want_space, memory_order_seq_cst)) {
+            atomic_store_explicit(&w->sh->want_space, 0, memory_order_seq_cst);
+            sk_bell_ring(&w->sh->bell);
+        }
+    } else if (w->out.n) {
+        sk_driver_link_flush(l, w);
+    }
+    return n;
+}
+
+uint32_t sk_loop_pump(struct sk_local *l) {
+    uint32_t n = 0;
+    if (l->pumping) return 0;
+    l->pumping = true;
+    for (uint32_t i = 0; i < l->pool.n_used; i++) {
+        struct sk_lworker *w = l->pool.workers[i];
+        if (w) n += sk_loop_pump_worker(l, w);
+    }
+    l->pumping = false;
+    if (n) {
+        sk_obj_drain(l);
+        l->progress++;
+    }
+    sk_actor_sweep(l);
+    return n;
+}

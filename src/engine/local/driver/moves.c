@@ -1,0 +1,80 @@
+/* moves.c - sinks that follow what their tasks yielded to disk and back. Runs with the lock held.
+ *
+ * A value knows its follower by a number, which is looked up when it is told: a sink that has gone is not found, and no value has to be visited for that. What moved
+ * is collected, and told in one batch a turn of the loop. Invariant: of one value, what is told alternates, beginning with SPILLED. Cost: nothing without a follower;
+ * with one, a look at the followers a yield that lies in the store, and 24 bytes a move. */
+#include "base/mem.h"
+#include "base/vec.h"
+#include "engine/local/driver/local_int.h"
+
+#define BATCH 64u
+
+struct follower {
+    struct sk_list link;
+    struct sk_sink *sink;
+    uint32_t number;
+};
+
+static struct follower *follower_of(struct sk_list *it) { return sk_container_of(it, struct follower, link); }
+
+void sk_moves_init(struct sk_local *l) { sk_list_init(&l->moves.followers); }
+
+void sk_moves_close(struct sk_local *l) {
+    SK_LIST_EACH_SAFE (it, tmp, &l->moves.followers) sk_free(follower_of(it));
+    sk_list_init(&l->moves.followers);
+    sk_vec_free(&l->moves.moved);
+}
+
+uint32_t sk_moves_number(const struct sk_local *l, const struct sk_sink *s) {
+    SK_LIST_EACH (it, &l->moves.followers)
+        if (follower_of(it)->sink == s) return follower_of(it)->number;
+    return 0;
+}
+
+sk_rc sk_moves_follow(struct sk_local *l, struct sk_sink *s, struct sk_err *err) {
+    SK_DCHECK(!sk_moves_number(l, s));
+    struct follower *f = sk_alloc(SK_TAG_ENGINE, sizeof *f);
+    if (!f) return SK_ERR(err, SK_ENOMEM, "no memory to follow what goes to disk");
+    SK_ASSERT(l->moves.last_number < UINT32_MAX); /* a number that is used again would be another sink's */
+    *f = (struct follower){.sink = s, .number = ++l->moves.last_number};
+    sk_list_push_front(&l->moves.followers, &f->link);
+    return SK_OK;
+}
+
+void sk_moves_unfollow(struct sk_local *l, struct sk_sink *s) {
+    SK_LIST_EACH_SAFE (it, tmp, &l->moves.followers) {
+        if (follower_of(it)->sink != s) continue;
+        sk_list_del(it);
+        sk_free(follower_of(it));
+    }
+}
+
+void sk_moves_note(struct sk_local *l, const struct sk_stored *st, bool disk) {
+    SK_DCHECK(st->follower && st->follower <= l->moves.last_number);
+    struct sk_move m = {.oid = st->o->id, .bytes = st->o->len, .follower = st->follower, .disk = disk};
+    SK_IGNORE(sk_vec_push(&l->moves.moved, SK_TAG_ENGINE, m)); /* without memory for it the account of its owner is wrong by this one */
+}
+
+static struct sk_sink *sink_of(const struct sk_local *l, uint32_t number) {
+    SK_LIST_EACH (it, &l->moves.followers)
+        if (follower_of(it)->number == number) return follower_of(it)->sink;
+    return NULL;
+}
+
+void sk_moves_tell(struct sk_local *l) {
+    struct sk_move_vec now = l->moves.moved;
+    if (SK_LIKELY(!now.n)) return;
+    memset(&l->moves.moved, 0, sizeof l->moves.moved); /* a sink may cause more: for the next turn */
+    for (uint32_t i = 0; i < now.n;) {
+        struct sk_event ev[BATCH]; /* the first n */
+        uint32_t n = 0, to = now.p[i].follower;
+        for (; i < now.n && n < BATCH && now.p[i].follower == to; i++)
+            ev[n++] = (struct sk_event){.kind = now.p[i].disk ? SK_EV_SPILLED : SK_EV_RESTORED,
+                                        .oid = {now.p[i].oid},
+                                        .size_bytes = now.p[i].bytes,
+                                        .node = SK_LOCAL_NODE};
+        struct sk_sink *s = sink_of(l, to); /* one that was told before may have ended it */
+        if (s) s->on_events(s, ev, n);
+    }
+    sk_vec_free(&now);
+}

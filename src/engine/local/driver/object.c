@@ -1,0 +1,216 @@
+/* object.c - objects of the local engine in the driver: entries, values out of messages, who waits for one, and their end. Runs with the lock held.
+ *
+ * Not here: counting (own.c), making a lost value again (recover.c). Invariant: what is READY has its value, or is `gone` and says so when it is
+ * needed; who waits holds what it waits for, and takes its entries along when it goes. Cost: one allocation an object, one more for a value of up
+ * to 8 KiB, one for each wait for a pending one; a wait begins and ends in O(1), however many wait. */
+#include <stdio.h>
+
+#include "base/fault.h"
+#include "base/mem.h"
+#include "engine/local/driver/local_int.h"
+
+sk_rc sk_obj_new(struct sk_local *l, uint64_t id, uint32_t proc, struct sk_obj **out, struct sk_err *err) {
+    struct sk_obj *o = sk_calloc(SK_TAG_ENGINE, sizeof *o);
+    if (!o) return SK_ERR(err, SK_ENOMEM, "no memory for an object entry");
+    o->id = id;
+    sk_rc rc = sk_own_add(l->own, id, proc, o, err);
+    if (rc != SK_OK) {
+        sk_free(o);
+        return rc;
+    }
+    *out = o;
+    return SK_OK;
+}
+
+void sk_inl_drop(struct sk_inl *i) {
+    if (!i) return;
+    SK_ASSERT(i->refs > 0);
+    if (--i->refs == 0) sk_free(i);
+}
+
+static void obj_free(struct sk_local *l, struct sk_obj *o) {
+    if (o->state == SK_O_ACTOR) {
+        l->upcalls->unreferenced(l, o->u.actor);
+    } else if (o->state == SK_O_READY) {
+        if (o->where == SK_V_INLINE) sk_inl_drop(o->u.inl);
+        if (o->st) sk_stored_gone(l, o);
+        if (o->where == SK_V_STORE) sk_store_unref(l->store, o->u.off);
+    }
+    SK_ASSERT(!o->deps); /* who waits for it holds it */
+    if (o->known) sk_lineage_gone(l->lin, o->id, (enum sk_lost_why)o->why);
+    sk_free(o);
+}
+
+void sk_obj_drain(struct sk_local *l) {
+    uint64_t id;
+    void *data;
+    if (l->recovery.relics.n) l->upcalls->relics(l);
+    while (sk_own_next_freed(l->own, &id, &data)) obj_free(l, data);
+    while (l->lin && sk_lineage_next_free(l->lin, &id, &data)) l->upcalls->unkept(l, data);
+}
+
+static void dep_free(struct sk_dep *d) {
+    SK_DCHECK(*d->at == d && *d->more_at == d);
+    if ((*d->at = d->next)) d->next->at = d->at;
+    if ((*d->more_at = d->more)) d->more->more_at = d->more_at;
+    sk_free(d);
+}
+
+sk_rc sk_dep_add(struct sk_dep **list, struct sk_ltask *t, struct sk_req *q) {
+    struct sk_dep **waits = t ? &t->waits : &q->waits, *d = sk_alloc(SK_TAG_ENGINE, sizeof *d);
+    if (!d) return SK_ENOMEM;
+    SK_DCHECK(!t != !q); /* one of the two */
+    *d = (struct sk_dep){.next = *list, .at = list, .more = *waits, .more_at = waits, .task = t, .req = q};
+    SK_DCHECK(!*list || (*list)->at == list);
+    if (d->next) d->next->at = &d->next;
+    if (d->more) d->more->more_at = &d->more;
+    *list = *waits = d;
+    return SK_OK;
+}
+
+void sk_dep_forget(struct sk_dep *waits) {
+    for (struct sk_dep *d = waits, *more; d; d = more) {
+        more = d->more;
+        dep_free(d);
+    }
+}
+
+void sk_dep_tell(struct sk_local *l, struct sk_dep *d) {
+    struct sk_ltask *t = d->task;
+    struct sk_req *q = d->req;
+    SK_DCHECK(!t || t->state != SK_T_WAITING || t->n_unready > 0);
+    SK_DCHECK(!q || q->n_ready < q->want || q->type == SK_M_WAIT || q->type == SK_M_GET);
+    dep_free(d);
+    if (t) {
+        if (t->state == SK_T_WAITING && --t->n_unready == 0) l->upcalls->due(l, t);
+    } else if (++q->n_ready >= q->want) {
+        l->upcalls->answer(l, q, SK_OK);
+    }
+}
+
+/* Telling one may end others, or find that the object is lost: then the rest waits on. */
+void sk_dep_done(struct sk_local *l, struct sk_obj *o) {
+    while (o->deps && o->state == SK_O_READY) sk_dep_tell(l, o->deps);
+}
+
+void sk_obj_ready(struct sk_local *l, struct sk_obj *o) {
+    SK_DCHECK(o->state == SK_O_PENDING);
+    o->state = SK_O_READY;
+    o->maker = NULL;
+    l->progress++;
+    if (!o->deps) return;
+    uint64_t id = o->id;
+    if (SK_UNLIKELY(o->gone)) {
+        l->upcalls->lost(l, id);
+        return;
+    }
+    bool held = sk_own_hold(l->own, id, NULL) == SK_OK; /* the last waiter may be its last holder */
+    sk_dep_done(l, o);
+    if (held) sk_own_unhold(l->own, id);
+}
+
+struct sk_inl *sk_inl_new(const void *p, size_t n) {
+    struct sk_inl *i = sk_alloc(SK_TAG_ENGINE, sizeof *i + n);
+    if (!i) return NULL;
+    SK_DCHECK(n <= UINT32_MAX);
+    i->refs = 1;
+    i->len = (uint32_t)n;
+    if (n) memcpy(i->bytes, p, n);
+    return i;
+}
+
+uint64_t sk_obj_error(struct sk_local *l, uint32_t kind, const void *bytes, size_t n) {
+    struct sk_obj *o = NULL;
+    uint64_t id = ++l->next_id;
+    if (sk_obj_new(l, id, SK_PROC_DRIVER, &o, NULL) != SK_OK) return 0;
+    o->kind = kind;
+    o->where = SK_V_INLINE;
+    o->u.inl = sk_inl_new(bytes, n);
+    o->len = o->u.inl ? n : 0;
+    o->state = SK_O_READY;
+    return id;
+}
+
+/* The value of a pending object cannot be had. */
+static void fail_value(struct sk_local *l, struct sk_obj *o, sk_rc rc, const char *what, const char *why) {
+    char text[600];
+    snprintf(text, sizeof text, "%s: %.400s", what, why);
+    o->kind = SK_KIND_ENGINE_ERROR;
+    o->where = SK_V_INLINE;
+    o->u.inl = sk_engine_error(rc, text);
+    o->len = o->u.inl ? o->u.inl->len : 0; /* no memory for that, too: an error without a text */
+    sk_obj_ready(l, o);
+}
+
+void sk_obj_set(struct sk_local *l, uint64_t id, uint32_t proc, const struct sk_val *v, const void *bytes, struct sk_ids in) {
+    struct sk_err err;
+    struct sk_obj *o = id ? sk_obj_get(l, id) : NULL;
+    sk_rc sealed = v->where == SK_V_STORE ? sk_store_commit(l->store, proc, v->off, v->len, &err) : SK_OK;
+    if (sealed != SK_OK) {
+        /* A worker that reports memory it does not hold is mad: its value is lost, loudly. */
+        if (sealed == SK_ENOMEM) SK_IGNORE(sk_store_unlease(l->store, proc, v->off, v->len, NULL)); /* else it goes back with the worker */
+        if (o && o->state == SK_O_PENDING) {
+            if (sealed == SK_ENOMEM) fail_value(l, o, SK_ENOMEM, "no memory to record a value", err.msg);
+            else fail_value(l, o, SK_ECORRUPT, "a worker sealed memory that it did not hold", err.msg);
+        }
+        return;
+    }
+    if (v->keep && v->where == SK_V_STORE && sk_store_pin(l->store, proc, v->off) != SK_OK) {
+        sk_store_unref(l->store, v->off);
+        if (o && o->state == SK_O_PENDING) fail_value(l, o, SK_ENOMEM, "no memory to record a value", "its writer reads it");
+        return;
+    }
+    if (!o || o->state != SK_O_PENDING) {
+        if (v->where == SK_V_STORE) sk_store_unref(l->store, v->off);
+        return;
+    }
+    /* Of references that do not exist (any more) getting them says "lost", and the value itself is whole. */
+    if (in.n && sk_own_contains(l->own, id, in.p, in.n, &err) == SK_ENOMEM) {
+        if (v->where == SK_V_STORE) sk_store_unref(l->store, v->off);
+        fail_value(l, o, SK_ENOMEM, "no memory to record the references in a value", err.msg);
+        return;
+    }
+    SK_DCHECK(!o->st); /* pending: it has no bytes yet */
+    o->kind = v->kind;
+    o->len = v->len;
+    o->where = (uint8_t)v->where;
+    if (v->where == SK_V_STORE) {
+        o->u.off = v->off;
+    } else {
+        o->where = SK_V_INLINE;
+        o->u.inl = sk_inl_new(bytes, (size_t)v->len);
+        if (!o->u.inl) {
+            snprintf(err.msg, sizeof err.msg, "%llu bytes were asked for", (unsigned long long)v->len);
+            fail_value(l, o, SK_ENOMEM, "no memory for a value", err.msg);
+            return;
+        }
+    }
+    if (v->where == SK_V_STORE) {
+        sk_obj_home(proc, v->off);
+        if (SK_FAULT("store.lose")) o->gone = true;
+        sk_stored_new(l, o);
+    }
+    sk_obj_ready(l, o);
+}
+
+void sk_obj_set_error(struct sk_local *l, struct sk_obj *o, uint32_t kind, struct sk_inl *value) {
+    SK_DCHECK(o->state == SK_O_PENDING);
+    if (value) value->refs++;
+    o->kind = kind;
+    o->where = SK_V_INLINE;
+    o->u.inl = value;
+    o->len = value ? value->len : 0;
+    sk_obj_ready(l, o);
+}
+
+struct sk_inl *sk_engine_error(sk_rc rc, const char *msg) {
+    size_t n = strlen(msg) + 1;
+    struct sk_inl *i = sk_alloc(SK_TAG_ENGINE, sizeof *i + 4 + n);
+    if (!i) return NULL;
+    int32_t code = rc;
+    i->refs = 1;
+    i->len = (uint32_t)(4 + n);
+    memcpy(i->bytes, &code, 4);
+    memcpy(i->bytes + 4, msg, n);
+    return i;
+}

@@ -1,0 +1,73 @@
+/* object.h - objects in the driver: entries, values, who waits for one, their end.
+ *
+ * Calls: stored. */
+#ifndef SK_LOCAL_OBJECT_H
+#define SK_LOCAL_OBJECT_H
+
+#include "engine/local/wire/wire.h"
+#include "engine/own.h"
+
+struct sk_local;
+struct sk_ltask;
+struct sk_lactor;
+struct sk_req;
+struct sk_stored;
+struct sk_val;
+struct sk_err;
+
+struct sk_inl { /* inline value: counted, because views outlive objects */
+    uint32_t refs;
+    uint32_t len;
+    uint8_t bytes[];
+};
+
+enum { SK_O_PENDING, SK_O_READY, SK_O_ACTOR };
+struct sk_obj {
+    uint64_t id;
+    uint8_t state, where; /* READY: SK_V_INLINE, SK_V_STORE or SK_V_DISK */
+    bool gone : 1;        /* READY, but the value is lost: found out when it is needed next (test hook store.lose) */
+    bool known : 1;       /* to lineage: told when it is freed */
+    bool awaited : 1;     /* PENDING, and a kept task needs it: held until its maker is over and so may be kept, too */
+    bool spoiled : 1;     /* its bytes came back wrong from disk */
+    bool stream_end : 1;  /* PENDING until a stream ends; no maker: it is never lost */
+    uint8_t why;          /* enum sk_lost_why: what it is when lineage knows no maker */
+    uint32_t kind;
+    uint64_t len;
+    union {
+        struct sk_inl *inl;
+        uint64_t off;
+        struct sk_lactor *actor;
+    } u;
+    struct sk_ltask *maker; /* while the task is known: PENDING always, READY while lineage keeps it */
+    struct sk_dep *deps;    /* tasks and requests that wait for it: PENDING, or on disk */
+    struct sk_stored *st;   /* READY, in the store or on disk; NULL: it cannot be spilled */
+};
+
+struct sk_dep { /* one waiter of one object, or of the next yield of one stream; in two lists, each with the place that points to it */
+    struct sk_dep *next, **at;      /* of what is waited for, the youngest first */
+    struct sk_dep *more, **more_at; /* of who waits: `waits` of the task or request */
+    struct sk_ltask *task;          /* either */
+    struct sk_req *req;
+};
+
+static inline void sk_obj_home(uint32_t proc,
+                               sk_off off) { /* a value of the store begins there, made by proc: a machine may want to know */
+    if (SK_UNLIKELY(sk_machine_ != NULL)) sk_machine_->sealed(sk_machine_->ctx, proc, off);
+}
+sk_rc sk_obj_new(struct sk_local *l, uint64_t id, uint32_t proc, struct sk_obj **out, struct sk_err *err);
+/* New object with this value and a reference of the driver: errors of streams. 0 when there is no memory. */
+uint64_t sk_obj_error(struct sk_local *l, uint32_t kind, const void *bytes, size_t n);
+/* Gives object `id` the value in a message of process `proc`. A value that nobody wants any more is thrown away. */
+void sk_obj_set(struct sk_local *l, uint64_t id, uint32_t proc, const struct sk_val *v, const void *bytes, struct sk_ids in);
+void sk_obj_ready(struct sk_local *l, struct sk_obj *o);                                  /* wakes who waits */
+void sk_obj_drain(struct sk_local *l);                                                    /* frees what nothing references */
+sk_rc sk_dep_add(struct sk_dep **list, struct sk_ltask *t, struct sk_req *q) SK_MUST_USE; /* one of the two waits */
+void sk_dep_done(struct sk_local *l, struct sk_obj *o);                                   /* tells the waiters, as long as it is READY */
+void sk_dep_tell(struct sk_local *l, struct sk_dep *d);                                   /* one of them; d is gone */
+void sk_dep_forget(struct sk_dep *waits);                                                 /* all that somebody waits for */
+struct sk_inl *sk_inl_new(const void *p, size_t n);
+void sk_inl_drop(struct sk_inl *i);
+void sk_obj_set_error(struct sk_local *l, struct sk_obj *o, uint32_t kind, struct sk_inl *value); /* a pending one has this value */
+struct sk_inl *sk_engine_error(sk_rc rc, const char *msg);
+
+#endif

@@ -1,0 +1,29 @@
+/* part.h - arguments that are a part of an object's value.
+ *
+ * Calls: object, stored. */
+#ifndef SK_LOCAL_PART_H
+#define SK_LOCAL_PART_H
+
+#include "engine/local/driver/stored.h"
+
+struct sk_local;
+struct sk_ltask;
+struct sk_obj;
+struct sk_val;
+
+struct sk_stored_part {  /* of a part that is read from disk: what its object's `st` is */
+    struct sk_stored st; /* first */
+    uint64_t whole, len; /* the object that it is of, and the bytes of that */
+    uint64_t at;         /* where it begins in them */
+};
+static inline const struct sk_stored_part *sk_part_of(const struct sk_stored *st) {
+    SK_DCHECK(st->part);
+    return (const struct sk_stored_part *)(const void *)st;
+}
+
+uint64_t sk_part_find(const struct sk_ltask *t, uint32_t arg); /* the object of argument `arg`; 0: it has none */
+/* That object, on disk: `o` is there, and has at least one byte in the part v. SK_ENOMEM: nothing changed. */
+sk_rc sk_part_make(struct sk_local *l, struct sk_ltask *t, uint32_t arg, const struct sk_obj *o, const struct sk_val *v) SK_MUST_USE;
+void sk_parts_drop(struct sk_local *l, struct sk_ltask *t); /* all of t's */
+
+#endif

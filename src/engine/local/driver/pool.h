@@ -1,0 +1,72 @@
+/* pool.h - worker processes: which is made, which goes; the fork server that makes them.
+ *
+ * Calls: link, prints, send, space. */
+#ifndef SK_LOCAL_POOL_H
+#define SK_LOCAL_POOL_H
+
+#include "engine/conf.h"
+#include "engine/local/driver/link.h"
+#include "engine/starts.h"
+#include "ipc/ipc.h"
+
+struct sk_local;
+struct sk_lworker;
+struct sk_err;
+
+struct sk_pool {                 /* pool.c */
+    struct sk_lworker **workers; /* by slot, NULL = free */
+    uint32_t n_slots, n_used;    /* slots, which are so many processes at most; workers[n_used..] were never used */
+    uint32_t n_live, next_proc;
+    uint32_t n_evicted;    /* of n_live: told to make room for a process of another kind */
+    uint32_t n_bad_starts; /* processes that ended before they were ready, since one was */
+    char in_vain[320];     /* not empty: why what waits for workers now waits in vain; the loop fails it */
+    struct {               /* forks, by the system, while there were other processes */
+        uint32_t n;        /* since one was not */
+        int32_t e;         /* errno of the last */
+        uint32_t there;    /* so many processes there were then */
+        int64_t again_ns;  /* when the next is asked for */
+    } refused;
+    int64_t look_ns; /* when they are looked at next: sk_pool_look */
+    int64_t idle_reap_ns;
+    struct sk_forksrv srv;
+    bool srv_dead;
+    struct sk_starts starts; /* of servers */
+    uint64_t n_servers;      /* that were started, with the first */
+    struct {                 /* how a fork server is started, from the engine's opening on */
+        char *const *argv, *const *env;
+        struct {
+            uint8_t *p;
+            size_t n;
+        } note; /* preload, replayed to a new one */
+    } spawn;
+};
+
+sk_rc sk_pool_open(struct sk_local *l, const struct sk_engine_conf *conf, struct sk_err *err) SK_MUST_USE; /* starts nothing */
+void sk_pool_close(struct sk_local *l);
+/* So many processes can be had: max_workers or, for a second after the system refused one several times in a row, as many as there were. */
+uint32_t sk_pool_limit(const struct sk_local *l);
+/* Asked when no idle worker will do. NULL: refused, or at the limit; there an idle one is told to make room, and its death asks again. */
+struct sk_lworker *sk_pool_spawn(struct sk_local *l);
+/* What the fork server said of w: it has made its process; the system refused to (errno `e`). */
+void sk_pool_started(struct sk_local *l, struct sk_lworker *w, int32_t pid);
+void sk_pool_refused(struct sk_local *l, struct sk_lworker *w, int32_t e);
+void sk_pool_ready(struct sk_local *l, struct sk_lworker *w, int32_t pid); /* its first words */
+void sk_pool_gone(struct sk_local *l, struct sk_lworker *w);               /* its process has ended: its slot is free */
+void sk_pool_bad_start(struct sk_local *l, const char *why); /* after several in a row what waits for workers fails, by the loop */
+static inline uint32_t sk_pool_worker_state(const struct sk_lworker *w) { /* of sk_worker_info */
+    return w->killed ? 3 : w->place.state == SK_W_STARTING ? 0 : w->place.state == SK_W_IDLE ? 1 : 2;
+}
+/* From time to time: what lies, not begun, on a worker whose process is stopped (SIGSTOP, a debugger) goes elsewhere. */
+void sk_pool_look(struct sk_local *l, int64_t now_ns);
+void sk_pool_reap(struct sk_local *l, int64_t now_ns);                    /* idle workers, leases, punching */
+sk_rc sk_pool_server(struct sk_local *l, struct sk_err *err) SK_MUST_USE; /* a fork server */
+/* It has ended; its workers are dead, and not buried yet. True: by itself. */
+bool sk_pool_fd_lost(const struct sk_local *l); /* the user has closed descriptors that workers are made with */
+bool sk_pool_server_gone(struct sk_local *l);
+/* One ended, or could not be started, and no worker was ready: the next one has to wait, or what waits for workers fails, by the loop. */
+void sk_pool_server_failed(struct sk_local *l, bool by_itself, const char *why);
+bool sk_pool_any_up(const struct sk_local *l);
+bool sk_pool_check(const struct sk_local *l);
+#define SK_BAD_STARTS 8 /* so many processes in a row that end before they are ready: it is no accident */
+
+#endif

@@ -1,0 +1,37 @@
+/* request.h - workers that wait, and who watches.
+ *
+ * Calls: object, link, recover, send, space, stored, stream. */
+#ifndef SK_LOCAL_REQUEST_H
+#define SK_LOCAL_REQUEST_H
+
+#include "engine/local/driver/space.h"
+
+struct sk_local;
+struct sk_lworker;
+struct sk_dep;
+struct sk_rd;
+struct sk_err;
+
+struct sk_req { /* a worker that waits: GET, WAIT, NEXT, PEEK; or somebody who watches: WATCH */
+    struct sk_getter get;
+    struct sk_list link;    /* of its worker: reqs or watches; of the driver: l->watches */
+    struct sk_lworker *w;   /* NULL: the driver's */
+    struct sk_watch *watch; /* then */
+    struct sk_dep *waits;
+    uint32_t type;
+    uint64_t req, tid;
+    uint32_t n, want, n_ready;
+    uint64_t oids[];
+};
+
+void sk_req_wait(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct sk_rd *r); /* GET, WAIT */
+void sk_req_next(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct sk_rd *r); /* NEXT, PEEK */
+/* Of the driver (w NULL), or of a worker, with the number of its request. SK_EDONE: it is there already. */
+sk_rc sk_req_watch(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t oid, uint64_t tid, struct sk_watch *watch,
+                   struct sk_err *err) SK_MUST_USE;
+void sk_req_unwatch(struct sk_local *l, struct sk_lworker *w, uint64_t req);
+void sk_req_fire(struct sk_local *l, struct sk_req *q); /* and frees it */
+void sk_req_reply(struct sk_local *l, struct sk_req *q, sk_rc rc);
+void sk_req_free(struct sk_local *l, struct sk_req *q);
+
+#endif

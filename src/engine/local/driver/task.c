@@ -1,0 +1,454 @@
+/* task.c - the life of a task in the driver: made, arguments held and waited for, ready, ended by values, an error, a cancel. Runs with the lock held.
+ *
+ * Not here: who runs it where (place.c), the message to a worker (send.c), yields (stream.c), running it again for what was lost (recover.c).
+ * Invariant: a task under way holds its arguments; however it ends, sk_ltask_end is the last step, after whoever waits for it was told. */
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "base/vec.h"
+#include "engine/local/driver/local_int.h"
+
+static uint32_t n_return_objects(const struct sk_ltask *t) { return t->is_stream ? 0 : t->spec.n_returns; }
+
+void sk_ltask_forget_deps(struct sk_ltask *t) {
+    sk_dep_forget(t->waits);
+    SK_DCHECK(!t->waits);
+    t->n_unready = 0;
+}
+
+void sk_ltask_let_args_go(struct sk_local *l, struct sk_ltask *t) {
+    if (!t->holds_args) return;
+    t->holds_args = false;
+    sk_parts_drop(l, t);
+    struct sk_rd r = sk_rd_init(t->spec.args, t->spec.args_len);
+    for (uint32_t i = 0; i < t->spec.n_args; i++) {
+        struct sk_val v;
+        sk_rd_val(&r, &v);
+        if (v.oid) sk_own_unhold(l->own, v.oid);
+    }
+    for (uint32_t i = 0; i < t->spec.n_contains; i++) sk_own_unhold(l->own, t->spec.contains[i]);
+}
+
+/* It is no task that runs alone any more. */
+static void not_alone(struct sk_local *l, struct sk_ltask *t) {
+    SK_ASSERT(l->mem.n_alone > 0);
+    t->alone = false;
+    t->place.shape = t->spec.shape;
+    l->mem.n_alone--;
+}
+
+/* The task is over: arguments are let go (a constructor that may run again keeps them), the entry leaves the table. */
+void sk_ltask_end(struct sk_local *l, struct sk_ltask *t) {
+    SK_ASSERT(!t->worker && !t->ended); /* no worker writes what is freed here, and nobody ends it twice */
+    sk_ltask_forget_deps(t);
+    sk_state_ended(l, t, 0, (struct sk_bytes){"", 0});
+    if (t->bulky || t->is_stream || t->kept || t->remake) l->upcalls->ended(l, t);
+    if (!t->is_init || t->actor->state == SK_A_DEAD || t->actor->restarts_left == 0) sk_ltask_let_args_go(l, t);
+    if (SK_UNLIKELY(t->alone)) not_alone(l, t);
+    t->state = SK_T_FINISHED;
+    sk_list_del(&t->on);
+    sk_list_del(&t->place.link); /* it was due */
+    l->progress++;
+    if (t->actor) {
+        if (t->is_init) return; /* kept for restarts; freed with the actor */
+        l->upcalls->call_over(t);
+    }
+    t->ended = true;
+    if (t->is_stream && !t->sink && !t->dropped) return; /* its yields are still to be read; stream_drop frees it */
+    sk_ltask_free(l, t);
+}
+
+void sk_ltask_aside_free(struct sk_ltask *t) {
+    struct sk_aside *a = t->aside;
+    if (!a) return;
+    for (uint32_t i = 0; i < a->vals.n; i++) sk_inl_drop(a->vals.p[i].inl);
+    sk_vec_free(&a->vals);
+    sk_vec_free(&a->wanted);
+    sk_vec_free(&a->old);
+    sk_vec_free(&a->parts);
+    sk_free(a);
+    t->aside = NULL;
+}
+
+sk_rc sk_ltask_enter(struct sk_local *l, struct sk_ltask *t) {
+    if (sk_map_put(&l->tasks, t->id, t) != SK_OK) return SK_ENOMEM;
+    if (t->is_stream && !t->sink && t->owner != SK_PROC_DRIVER) l->n_worker_streams++;
+    if (t->spec.parent) l->n_nested++;
+    return SK_OK;
+}
+
+void sk_ltask_free(struct sk_local *l, struct sk_ltask *t) {
+    SK_DCHECK(!t->waits && !t->worker && sk_list_empty(&t->on) && sk_list_empty(&t->place.link));
+    if (sk_map_del(&l->tasks, t->id)) {
+        if (t->is_stream && !t->sink && t->owner != SK_PROC_DRIVER) l->n_worker_streams--;
+        SK_DCHECK(!t->spec.parent || l->n_nested);
+        if (t->spec.parent) l->n_nested--;
+    }
+    if (t->kept) return; /* lineage still has it */
+    sk_ltask_aside_free(t);
+    sk_inl_drop(t->end_inl);
+    sk_vec_free(&t->yields);
+    sk_vec_free(&t->note_hash);
+    sk_free(t);
+}
+
+void sk_ltask_kept_free(struct sk_local *l, struct sk_ltask *t) {
+    SK_DCHECK(t->kept);
+    t->kept = false;
+    if (t->ended && (!t->is_stream || t->sink || t->dropped)) sk_ltask_free(l, t); /* else whoever is about it frees it */
+}
+
+void sk_ltask_emit(struct sk_ltask *t, struct sk_event *ev) {
+    if (!t->sink || t->remake) return;
+    ev->task = (sk_tid){t->id};
+    ev->tag = t->spec.sink_tag;
+    ev->attempt = t->attempt;
+    ev->node = SK_LOCAL_NODE;
+    t->sink->on_events(t->sink, ev, 1);
+}
+
+/* Ends a task with an error value: of its user code, of an argument, or of the engine. */
+void sk_ltask_finish_error(struct sk_local *l, struct sk_ltask *t, uint32_t kind, const void *bytes, size_t n) {
+    struct sk_inl *shared = sk_inl_new(bytes, n);
+    SK_DCHECK(!t->worker && !t->ended);
+    t->state = SK_T_FINISHED; /* a sink that cancels it now is late */
+    sk_state_ended(l, t, kind, (struct sk_bytes){bytes, n});
+    for (uint32_t i = 0; i < n_return_objects(t); i++) {
+        struct sk_obj *o = sk_obj_get(l, t->first + i);
+        if (!o || o->state != SK_O_PENDING) continue;
+        o->kind = kind;
+        o->len = shared ? n : 0;
+        o->where = SK_V_INLINE;
+        o->u.inl = shared;
+        if (shared) shared->refs++;
+        sk_obj_ready(l, o);
+    }
+    if (t->is_stream && t->remake) sk_stream_fail_rest(l, t, kind, shared);
+    if (t->is_stream && !t->sink && !t->dropped && !t->remake) {
+        t->end_error = sk_obj_error(l, kind, bytes, n);
+        if (!t->end_error) t->end_rc = SK_ENOMEM;
+        t->stream_done = 1;
+        sk_stream_wake(l, t);
+    }
+    if (t->is_stream) sk_stream_ended(l, t, true, kind, shared);
+    if (t->sink && !t->remake) {
+        struct sk_err e = {.code = SK_ETASK};
+        if (kind == SK_KIND_ENGINE_ERROR && n > 4) {
+            int32_t rc;
+            memcpy(&rc, bytes, 4);
+            e.code = rc;
+            snprintf(e.msg, sizeof e.msg, "%.*s", (int)SK_MIN(n - 4, sizeof e.msg - 1), (const char *)bytes + 4);
+        } else {
+            char name[200];
+            snprintf(e.msg, sizeof e.msg, "task %s raised", sk_ltask_name(l, t, name, sizeof name));
+        }
+        struct sk_event ev = {.kind = SK_EV_FAILED, .oid = {sk_obj_error(l, kind, bytes, n)}, .err = &e, .actor_lives = t->actor_lives};
+        sk_ltask_emit(t, &ev);
+    }
+    if (t->is_init && t->actor->state != SK_A_DEAD) { /* calls of this actor end with the same error */
+        struct sk_lactor *a = t->actor;
+        a->dead_kind = kind;
+        a->dead_value = shared;
+        sk_ltask_end(l, t);
+        l->upcalls->init_failed(l, a);
+        return;
+    }
+    sk_inl_drop(shared);
+    sk_ltask_end(l, t);
+}
+
+void sk_ltask_fail(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *fmt, ...) {
+    char buf[1400];
+    int32_t code = rc;
+    memcpy(buf, &code, 4);
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(buf + 4, sizeof buf - 4, fmt, ap);
+    va_end(ap);
+    sk_ltask_finish_error(l, t, SK_KIND_ENGINE_ERROR, buf, 4 + SK_MIN((size_t)n, sizeof buf - 5) + 1);
+}
+
+sk_rc sk_ltask_look(struct sk_local *l, struct sk_ltask *t, bool errors) {
+    struct sk_rd r = sk_rd_init(t->spec.args, t->spec.args_len);
+    bool bad = false;
+    SK_DCHECK(!t->worker && (t->state == SK_T_WAITING || t->state == SK_T_READY));
+    if (t->n_unready) sk_ltask_forget_deps(t);
+    for (uint32_t i = 0; i < t->spec.n_args; i++) {
+        struct sk_val v;
+        sk_rd_val(&r, &v);
+        struct sk_obj *o = v.oid ? sk_obj_get(l, v.oid) : NULL;
+        if (!o) continue;
+        if (o->gone) l->upcalls->lost(l, v.oid);
+        if (o->state == SK_O_PENDING) {
+            if (sk_dep_add(&o->deps, t, NULL) != SK_OK) {
+                sk_ltask_forget_deps(t);
+                return SK_ENOMEM;
+            }
+            t->n_unready++;
+        }
+        bad |= o->state == SK_O_READY && SK_KIND_IS_ERROR(o->kind);
+        bad |=
+            o->state == SK_O_READY && v.where == SK_V_PART && !sk_part_within(i, v.off, v.len, o->len, NULL, 0); /* made again, shorter */
+    }
+    t->seen_lost = (uint32_t)l->n_lost;
+    if (!t->n_unready && !(errors && bad)) return SK_OK;
+    t->state = SK_T_WAITING;
+    return SK_EAGAIN;
+}
+
+/* Its arguments exist. True: one is a part of more than there is, and the task has ended with that. */
+static bool too_far(struct sk_local *l, struct sk_ltask *t) {
+    struct sk_rd r = sk_rd_init(t->spec.args, t->spec.args_len);
+    char text[200], name[200];
+    for (uint32_t i = 0; i < t->spec.n_args; i++) {
+        struct sk_val v;
+        sk_rd_val(&r, &v);
+        if (v.where != SK_V_PART) continue;
+        const struct sk_obj *o = sk_obj_get(l, v.oid);
+        if (o->state == SK_O_ACTOR) (void)snprintf(text, sizeof text, "argument %u: a part of an actor, which has no bytes", i);
+        else if (sk_part_within(i, v.off, v.len, o->len, text, sizeof text)) continue;
+        struct sk_lactor *a = t->is_method ? t->actor : NULL;
+        sk_ltask_fail(l, t, SK_EINVAL, "task %s: %s", sk_ltask_name(l, t, name, sizeof name), text);
+        if (a) l->upcalls->advance(l, a);
+        return true;
+    }
+    return false;
+}
+
+/* All arguments exist: an error among them is the task's result; otherwise it may be placed. */
+void sk_ltask_ready(struct sk_local *l, struct sk_ltask *t) {
+    SK_DCHECK(t->state == SK_T_WAITING && t->holds_args);
+    struct sk_rd r = sk_rd_init(t->spec.args, t->spec.args_len);
+    for (uint32_t i = 0; i < t->spec.n_args; i++) {
+        struct sk_val v;
+        sk_rd_val(&r, &v);
+        if (!v.oid) continue;
+        struct sk_obj *o = sk_obj_get(l, v.oid);
+        if (SK_UNLIKELY(o && (o->gone || o->state == SK_O_PENDING))) {
+            sk_rc rc = sk_ltask_look(l, t, false);
+            if (rc == SK_EAGAIN) return;
+            if (rc != SK_OK) {
+                struct sk_lactor *a = t->is_method ? t->actor : NULL;
+                sk_ltask_fail(l, t, rc, "no memory to wait for the arguments of a task");
+                if (a) l->upcalls->advance(l, a);
+                return;
+            }
+        }
+        if (o && o->state == SK_O_READY && SK_KIND_IS_ERROR(o->kind) && o->where == SK_V_INLINE) {
+            struct sk_inl *e = o->u.inl;
+            if (e) e->refs++;
+            struct sk_lactor *a = t->is_method ? t->actor : NULL;
+            sk_ltask_finish_error(l, t, o->kind, e ? (void *)e->bytes : (void *)"", e ? e->len : 0);
+            sk_inl_drop(e);
+            if (a) l->upcalls->advance(l, a);
+            return;
+        }
+    }
+    if (SK_UNLIKELY(t->spec.parts) && too_far(l, t)) return;
+    SK_DCHECK(!t->waits && !t->worker);
+    t->n_unready = 0;
+    t->seen_lost = (uint32_t)l->n_lost;
+    t->state = SK_T_READY;
+    if (t->held) l->upcalls->call_ready(t);
+    if (t->actor) l->upcalls->advance(l, t->actor);
+    else sk_place_push(&l->place, &t->place);
+}
+
+/* An error ends the task that waits for it, and that one the next: one loop over a list, so that no length of such a chain costs stack. */
+void sk_ltask_due(struct sk_local *l, struct sk_ltask *t) {
+    SK_DCHECK(t->state == SK_T_WAITING && t->n_unready == 0);
+    sk_list_push_back(&l->due.tasks, &t->place.link);
+    if (l->due.looking) return;
+    l->due.looking = true;
+    for (struct sk_list *it; (it = sk_list_first(&l->due.tasks));) {
+        sk_list_del(it);
+        sk_ltask_ready(l, sk_container_of(sk_container_of(it, struct sk_place_task, link), struct sk_ltask, place));
+    }
+    l->due.looking = false;
+}
+
+/* Holds the arguments and counts those that do not exist yet. */
+sk_rc sk_ltask_take_args(struct sk_local *l, struct sk_ltask *t, struct sk_err *err) {
+    struct sk_rd r = sk_rd_init(t->spec.args, t->spec.args_len);
+    uint32_t i = 0, c = 0;
+    sk_rc rc = SK_OK;
+    for (; i < t->spec.n_args; i++) {
+        struct sk_val v;
+        sk_rd_val(&r, &v);
+        if (!v.oid) continue;
+        rc = sk_own_hold(l->own, v.oid, err);
+        if (rc != SK_OK) goto undo;
+    }
+    for (; c < t->spec.n_contains; c++) {
+        rc = sk_own_hold(l->own, t->spec.contains[c], err);
+        if (rc != SK_OK) goto undo;
+    }
+    r = sk_rd_init(t->spec.args, t->spec.args_len);
+    for (uint32_t k = 0; k < t->spec.n_args; k++) {
+        struct sk_val v;
+        sk_rd_val(&r, &v);
+        if (!v.oid) continue;
+        struct sk_obj *o = sk_obj_get(l, v.oid);
+        SK_ASSERT(o); /* it is held, above */
+        if (o->state != SK_O_PENDING) continue;
+        if (sk_dep_add(&o->deps, t, NULL) != SK_OK) {
+            rc = SK_ERR(err, SK_ENOMEM, "no memory for the arguments of a task");
+            sk_ltask_forget_deps(t);
+            goto undo;
+        }
+        t->n_unready++;
+    }
+    t->holds_args = true;
+    return SK_OK;
+undo:
+    r = sk_rd_init(t->spec.args, t->spec.args_len);
+    for (uint32_t k = 0; k < i; k++) {
+        struct sk_val v;
+        sk_rd_val(&r, &v);
+        if (v.oid) sk_own_unhold(l->own, v.oid);
+    }
+    for (uint32_t k = 0; k < c; k++) sk_own_unhold(l->own, t->spec.contains[k]);
+    return rc;
+}
+
+sk_rc sk_ltask_make(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t base, struct sk_bytes spec, struct sk_sink *sink,
+                    struct sk_ltask **out, struct sk_err *err) {
+    struct sk_ltask *t = sk_calloc(SK_TAG_ENGINE, sizeof *t + spec.n);
+    if (!t) return SK_ERR(err, SK_ENOMEM, "no memory for a task");
+    memcpy(t->bytes, spec.p, spec.n);
+    t->spec_len = spec.n;
+    struct sk_rd r = sk_rd_init(t->bytes, spec.n);
+    if (!sk_spec_read(&r, &t->spec)) {
+        sk_free(t);
+        return SK_ERR(err, SK_ECORRUPT, "a task specification is damaged");
+    }
+    if (!sk_place_shape_known(&l->place, t->spec.shape)) t->spec.shape = 0;
+    if (t->spec.max_retries == SK_RETRIES_DEFAULT) t->spec.max_retries = l->task_retries;
+    if (sink) t->spec.stream_window = 0; /* its yields are taken as they come */
+    t->id = base;
+    t->first = base + 1;
+    t->sink = sink;
+    t->owner = proc;
+    t->submit_ns = l->now_ns;
+    t->retries_left = t->spec.max_retries;
+    t->is_stream = t->spec.n_returns == SK_STREAMING;
+    t->place.shape = t->spec.shape;
+    t->place.level = (uint8_t)SK_MIN(level, SK_PLACE_LEVELS - 1);
+    sk_list_init(&t->on);
+    sk_list_init(&t->place.link);
+    sk_rc rc = sk_ltask_enter(l, t);
+    if (rc != SK_OK) {
+        sk_free(t);
+        return SK_ERR(err, SK_ENOMEM, "no memory for the task table");
+    }
+    uint32_t n = n_return_objects(t), i = 0;
+    for (; i < n; i++) {
+        struct sk_obj *o = NULL;
+        rc = sk_obj_new(l, t->first + i, proc, &o, err);
+        if (rc != SK_OK) break;
+        o->maker = t;
+        o->why = (uint8_t)sk_recover_why(t);
+    }
+    if (rc == SK_OK) rc = sk_ltask_take_args(l, t, err);
+    if (rc != SK_OK) {
+        while (i-- > 0) SK_IGNORE(sk_own_unref(l->own, t->first + i, proc, 1, NULL));
+        sk_obj_drain(l);
+        sk_ltask_free(l, t);
+        return rc;
+    }
+    *out = t;
+    return SK_OK;
+}
+
+void sk_ltask_retry(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *why) {
+    SK_DCHECK(!t->worker && !t->actor && t->holds_args && !t->ended);
+    sk_state_attempt(l, t, rc, why);
+    t->attempt++;
+    l->stats.n_retries++;
+    t->restart = false;
+    t->state = SK_T_READY;
+    sk_place_push(&l->place, &t->place);
+}
+
+void sk_ltask_fail_cancelled(struct sk_local *l, struct sk_ltask *t) {
+    char name[200];
+    const char *tn = sk_ltask_name(l, t, name, sizeof name);
+    if (t->differs)
+        sk_ltask_fail(l, t, SK_ETASK,
+                      "task %s is not deterministic: run again after a worker died, its output %u differs from the first run's; "
+                      "make the function give the same output for the same input",
+                      tn, t->differs - 1);
+    else if (t->lost_yield) sk_ltask_fail(l, t, SK_ENOMEM, "task %s: no memory to record its output", tn);
+    else t->stands = true, sk_ltask_fail(l, t, SK_ECANCEL, "task %s was cancelled", tn);
+}
+
+void sk_ltask_cancel(struct sk_local *l, struct sk_ltask *t, bool force) {
+    char name[200];
+    const char *tn = sk_ltask_name(l, t, name, sizeof name);
+    if (t->state == SK_T_FINISHED || t->is_init || t->remake) return; /* what is being remade was finished before */
+    t->cancelled = true;
+    struct sk_lactor *a = t->actor;
+    if (t->state == SK_T_SENT) {
+        struct sk_lworker *w = t->worker;
+        if (!w) return; /* its worker died, and its end is near */
+        if (!sk_ltask_unsend(l, w, t)) {
+            sk_stream_ask_to_stop(l, t);
+            if (!a) {
+                atomic_store_explicit(&w->sh->interrupted, 0, memory_order_release);
+                w->interrupt = t->id;
+                sk_driver_link_interrupt(l, w);
+            }
+            if (force && !a) sk_driver_link_kill_task(l, t, "a task on it was cancelled by force");
+            return; /* ends when the worker says so */
+        }
+    } else if (t->state == SK_T_READY && !a) {
+        sk_place_unpush(&l->place, &t->place);
+    }
+    t->stands = true;
+    sk_ltask_fail(l, t, SK_ECANCEL, "task %s was cancelled", tn);
+    if (a) l->upcalls->advance(l, a); /* those behind it need not wait any more */
+    sk_obj_drain(l);
+}
+
+struct sk_verdict_task sk_ltask_case(struct sk_local *l, const struct sk_ltask *t) {
+    return (struct sk_verdict_task){.id = t->id,
+                                    .is_init = t->is_init,
+                                    .is_call = t->actor && !t->is_init,
+                                    .begun = t->was_started,
+                                    .cancelled = t->cancelled,
+                                    .group_gone = sk_place_shape_dead(&l->place, t->place.shape),
+                                    .no_wait = t->spec.no_wait,
+                                    .retries_left = t->retries_left};
+}
+
+/* What tid has submitted, what that has, and so on: a walk over all tasks for each generation. A list of children in each task would cost every
+ * submission. Without memory for all of them: some. */
+static void descendants(struct sk_local *l, uint64_t tid, struct sk_obj_id_vec *ids) {
+    uint64_t key;
+    void *v;
+    for (bool more = l->n_nested != 0; more;) {
+        more = false;
+        for (uint32_t i = 0; sk_map_next(&l->tasks, &i, &key, &v);) {
+            struct sk_ltask *t = v;
+            if (t->listed || t->is_init || !t->spec.parent) continue;
+            const struct sk_ltask *p = t->spec.parent == tid ? NULL : sk_map_get(&l->tasks, t->spec.parent);
+            if (t->spec.parent != tid && !(p && p->listed)) continue;
+            t->listed = more = sk_vec_push(ids, SK_TAG_ENGINE, key);
+        }
+    }
+    for (uint32_t i = 0; i < ids->n; i++) ((struct sk_ltask *)sk_map_get(&l->tasks, ids->p[i]))->listed = false;
+}
+
+void sk_ltask_cancel_by(struct sk_local *l, uint64_t tid, uint32_t flags) {
+    struct sk_obj_id_vec ids = {0};
+    const struct sk_obj *o = sk_map_get(&l->tasks, tid) ? NULL : sk_obj_get(l, tid);
+    if (o && o->state == SK_O_PENDING && o->maker) tid = o->maker->id; /* a result of it, all that a borrower knows */
+    if (flags & SK_CANCEL_CHILDREN) descendants(l, tid, &ids);
+    struct sk_ltask *t = sk_map_get(&l->tasks, tid);
+    if (t) sk_ltask_cancel(l, t, flags & SK_CANCEL_FORCE);
+    for (uint32_t i = 0; i < ids.n; i++) /* looked up again: the end of one may end others */
+        if ((t = sk_map_get(&l->tasks, ids.p[i])) != NULL) sk_ltask_cancel(l, t, flags & SK_CANCEL_FORCE);
+    sk_vec_free(&ids);
+}

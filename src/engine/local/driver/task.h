@@ -1,0 +1,141 @@
+/* task.h - the life of a task in the driver.
+ *
+ * Calls: functions, object, part, link, send, spec, state, stream. */
+#ifndef SK_LOCAL_TASK_H
+#define SK_LOCAL_TASK_H
+
+#include "base/list.h"
+#include "engine/lineage.h"
+#include "engine/local/driver/object.h"
+#include "engine/place.h"
+#include "engine/verdict.h"
+
+struct sk_local;
+struct sk_lworker;
+struct sk_lactor;
+struct sk_inl;
+struct sk_dep;
+struct sk_sink;
+struct sk_event;
+struct sk_err;
+
+/* What few tasks need: finished ones that lineage keeps, those run again, those whose arguments were lost under them. */
+struct sk_aside {
+    struct sk_val_vec {
+        struct sk_kept_val {
+            uint64_t oid;
+            struct sk_inl *inl;
+            uint32_t kind;
+        } *p;
+        uint32_t n, cap;
+    } vals; /* small arguments: no task need make them */
+    struct sk_index_vec {
+        uint32_t *p;
+        uint32_t n, cap;
+    } wanted;        /* lost yields that this attempt makes again, rising */
+    uint32_t n_made; /* of them */
+    struct sk_old_vec {
+        struct sk_old {
+            uint64_t oid, off;
+        } *p;
+        uint32_t n, cap;
+    } old; /* lost arguments that its worker still reads: pinned for it */
+    struct sk_part_vec {
+        struct sk_part {
+            uint64_t oid;
+            uint32_t arg;
+        } *p;
+        uint32_t n, cap;
+    } parts; /* objects of arguments that are parts of what is on disk */
+};
+
+enum { SK_T_WAITING, SK_T_READY, SK_T_SENT, SK_T_FINISHED };
+struct sk_ltask {
+    struct sk_place_task place;
+    struct sk_list on; /* in its worker's `sent` list, its actor's `queue`, its caller's `held`, or unlinked */
+    uint64_t id, first;
+    struct sk_spec spec; /* into bytes[] */
+    struct sk_sink *sink;
+    struct sk_lactor *actor;
+    struct sk_dep *waits;      /* for these arguments */
+    struct sk_lcaller *caller; /* of a call of an actor that is not finished */
+    struct sk_lworker *worker;
+    uint32_t state;
+    uint32_t n_unready; /* arguments that do not exist yet */
+    uint32_t attempt;
+    int32_t retries_left;
+    uint32_t claim; /* index in the worker's claims; SENT */
+    int32_t ran_on; /* pid, slot and times of its last run (state.c) */
+    uint32_t ran_slot;
+    int64_t submit_ns, start_ns, end_ns;
+    bool told; /* its end is in the history */
+    bool is_init, is_stream, cancelled, is_method;
+    bool held;        /* in its caller's `held` */
+    bool actor_lives; /* its actor died with it, and is started again */
+    bool listed;      /* among those that are about to be cancelled */
+    bool dropped;     /* a stream that nobody reads any more */
+    bool holds_args;  /* its arguments are held */
+    bool was_started; /* when its worker died */
+    bool bulky;       /* it made something that can be lost: in the store, or with references inside */
+    bool kept;        /* lineage has it: not freed */
+    bool keeping_tried;
+    uint8_t let_go;         /* 0, or 1 + enum sk_lost_why: why lineage does not have it any more */
+    bool stands;            /* it was cancelled for good: instead of a run, that error again */
+    bool ended;             /* not under way, and nobody is about to touch it */
+    bool remake;            /* under way again, for what was lost of it: no sink and no reader hears of it */
+    bool alone;             /* stopped for memory once: runs when no other does (place.shape is such a shape) */
+    uint8_t n_oom;          /* how often its worker was stopped for memory */
+    bool restart;           /* its worker was asked to stop, so that it can begin anew for lost yields */
+    uint64_t space_epoch;   /* space.c: looked at in this round of marks */
+    uint32_t seen_lost;     /* l->n_lost when its arguments were looked at last */
+    struct sk_aside *aside; /* NULL: nothing */
+    uint32_t differs;       /* not 0: 1 + index of the yield that a retry gave differently; it is being stopped */
+    bool lost_yield;        /* there was no memory to record one; it is being stopped */
+    /* streaming */
+    uint32_t n_yielded, n_taken, n_released, stream_done;
+    struct sk_obj_id_vec {
+        uint64_t *p;
+        uint32_t n, cap;
+    } yields; /* oids by index; no sink: those not taken hold a reference of proc owner */
+    struct sk_note_vec {
+        uint64_t *p;
+        uint32_t n, cap;
+    } note_hash;        /* of each yield: a retry must give the same */
+    uint32_t owner;     /* process that submitted: reads the stream */
+    uint64_t end_error; /* oid of the error object when it failed */
+    sk_rc end_rc;       /* the failure, when there was no memory for that object */
+    uint64_t end_oid;   /* object that exists when it has ended; 0: nobody asked */
+    uint32_t end_kind;  /* of that object's value, or of the failure once it has ended in one: */
+    struct sk_inl *end_inl;
+    bool end_failed;
+    struct sk_dep *stream_waiters;
+    size_t spec_len;
+    uint8_t bytes[];
+};
+
+sk_rc sk_ltask_make(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t base_id, struct sk_bytes spec, struct sk_sink *sink,
+                    struct sk_ltask **out, struct sk_err *err);
+/* Are all arguments there? SK_OK; SK_EAGAIN: one is lost, t waits for it now (`errors`, and one is an error, or shorter than the part of it that is wanted: t is
+ * WAITING for nothing, and sk_ltask_ready ends it); SK_ENOMEM: nothing changed. */
+sk_rc sk_ltask_look(struct sk_local *l, struct sk_ltask *t, bool errors) SK_MUST_USE;
+sk_rc sk_ltask_take_args(struct sk_local *l, struct sk_ltask *t, struct sk_err *err) SK_MUST_USE;
+void sk_ltask_let_args_go(struct sk_local *l, struct sk_ltask *t);
+void sk_ltask_forget_deps(struct sk_ltask *t);
+void sk_ltask_ready(struct sk_local *l, struct sk_ltask *t); /* all its arguments were there a moment ago */
+/* The same, said by the end of another: here or later, in the loop that looks already. */
+void sk_ltask_due(struct sk_local *l, struct sk_ltask *t);
+void sk_ltask_emit(struct sk_ltask *t, struct sk_event *ev);                            /* to its sink, if it has one */
+void sk_ltask_retry(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *why); /* what ended this attempt */
+void sk_ltask_cancel(struct sk_local *l, struct sk_ltask *t, bool force);
+void sk_ltask_cancel_by(struct sk_local *l, uint64_t tid, uint32_t flags); /* of engine.h; also of a task that is not known any more */
+void sk_ltask_finish_error(struct sk_local *l, struct sk_ltask *t, uint32_t kind, const void *bytes, size_t n);
+void sk_ltask_fail(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *fmt, ...) SK_PRINTF(4, 5);
+void sk_ltask_fail_cancelled(struct sk_local *l, struct sk_ltask *t); /* or says why else it was stopped */
+void sk_ltask_end(struct sk_local *l, struct sk_ltask *t);
+void sk_ltask_aside_free(struct sk_ltask *t);                 /* t->aside */
+sk_rc sk_ltask_enter(struct sk_local *l, struct sk_ltask *t); /* into the table of tasks and its counts, until sk_ltask_free; SK_ENOMEM */
+void sk_ltask_free(struct sk_local *l, struct sk_ltask *t);
+void sk_ltask_kept_free(struct sk_local *l, struct sk_ltask *t); /* lineage let it go */
+struct sk_verdict_task sk_ltask_case(struct sk_local *l, const struct sk_ltask *t);
+
+#endif

@@ -1,0 +1,94 @@
+/* yield.c - yields of streaming tasks as workers report them, and the end of a stream that nobody reads. Runs with the lock held.
+ *
+ * Invariant: a retry repeats the yields that are there (checked by a hash of their notes) and only then adds to them; what nobody takes is released when the
+ * stream is dropped. */
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/vec.h"
+#include "engine/local/driver/local_int.h"
+
+void sk_stream_drop(struct sk_local *l, struct sk_ltask *t) {
+    if (t->dropped) return; /* its credit is without end already; twice that is none */
+    t->dropped = true;
+    SK_DCHECK(t->is_stream && !t->sink && t->n_taken <= t->yields.n);
+    for (uint32_t i = t->n_taken; i < t->yields.n; i++) SK_IGNORE(sk_own_unref(l->own, t->yields.p[i], SK_PROC_DRIVER, 1, NULL));
+    t->n_taken = t->yields.n;
+    if (t->end_error) SK_IGNORE(sk_own_unref(l->own, t->end_error, SK_PROC_DRIVER, 1, NULL));
+    t->end_error = 0;
+    t->stream_done = 1;
+    sk_stream_wake(l, t); /* another thread of its process may be waiting: end of the stream */
+    if (t->state != SK_T_FINISHED) {
+        if (!t->remake) sk_stream_release(l, t, UINT32_MAX / 2); /* it runs to its end, as in Ray: for what it does besides */
+    } else if (t->ended) {                                       /* else it is being ended, further up: sk_ltask_end frees it */
+        sk_ltask_free(l, t);
+    }
+    sk_obj_drain(l);
+}
+
+/* What it says from now on is ignored; the task fails when it has stopped: until then it reads its arguments. */
+static void stop_stream(struct sk_local *l, struct sk_ltask *t, const char *why) {
+    t->cancelled = true;
+    sk_stream_ask_to_stop(l, t);
+    if (!t->actor) sk_driver_link_kill_task(l, t, why);
+}
+
+/* Also of one that was lost and is made again: whoever waited for it may have let it go at once. */
+static void followed(struct sk_local *l, uint64_t id, const struct sk_sink *sink) {
+    struct sk_obj *o = sk_obj_get(l, id);
+    if (o && o->state == SK_O_READY && o->where == SK_V_STORE) sk_stored_follow(l, o, sink);
+}
+
+void sk_stream_yielded(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    uint32_t attempt = sk_rd_u32(r);
+    uint64_t tid = sk_rd_u64(r);
+    uint32_t index = sk_rd_u32(r);
+    struct sk_bytes note = sk_rd_bytes(r);
+    struct sk_val v;
+    struct sk_ids in;
+    const void *b = sk_rd_val_ids(r, &v, &in);
+    if (r->bad) return;
+    struct sk_ltask *t = sk_map_get(&l->tasks, tid);
+    if (t && (t->worker != w || t->attempt != attempt || t->state != SK_T_SENT || t->differs || t->lost_yield ||
+              (!t->remake && (t->dropped || (t->cancelled && t->sink)))))
+        t = NULL;
+    uint64_t h = sk_hash(note.p, note.n), id = 0;
+    const struct sk_sink *sink = t ? t->sink : NULL;
+    if (t && t->spec.stream_window && !t->remake && index + 1 >= t->n_released + t->spec.stream_window) sk_worker_waits(l, w);
+    if (t && index < t->n_yielded) { /* a retry repeats what is there */
+        SK_DCHECK(t->note_hash.n == t->n_yielded);
+        if (t->note_hash.p[index] != h) {
+            t->differs = index + 1;
+            stop_stream(l, t, "its task gave other output than before");
+        } else if (t->aside && v.where != SK_V_NONE) {
+            id = sk_recover_remade(t, index);
+        }
+        t = NULL;
+    }
+    if (t && (v.where == SK_V_NONE || t->remake)) t = NULL; /* a repeat that the engine does not know: nothing to record */
+    struct sk_obj *o = NULL;
+    if (t) {
+        id = ++l->next_id;
+        if (!sk_vec_reserve(&t->yields, SK_TAG_ENGINE, t->yields.n + 1) ||
+            !sk_vec_reserve(&t->note_hash, SK_TAG_ENGINE, t->n_yielded + 1) ||
+            sk_obj_new(l, id, SK_PROC_DRIVER, &o, NULL) != SK_OK) { /* a stream with a hole would be a lie */
+            id = 0;
+            t->lost_yield = true;
+            stop_stream(l, t, "there is no memory left to record its output");
+        }
+    }
+    if (o) o->why = (uint8_t)sk_recover_why(t);
+    if (v.where != SK_V_NONE) sk_obj_set(l, id, w->proc, &v, b, in);
+    if (sink && id && v.where == SK_V_STORE) followed(l, id, sink);
+    if (!t || !id) return;
+    SK_ASSERT(t->n_yielded < t->note_hash.cap && t->yields.n < t->yields.cap); /* reserved above */
+    t->note_hash.p[t->n_yielded] = h;
+    t->note_hash.n = ++t->n_yielded;
+    t->yields.p[t->yields.n++] = id;
+    if (v.where == SK_V_STORE || in.n) sk_recover_yielded(l, t, o);
+    if (t->sink) {
+        struct sk_event ev = {.kind = SK_EV_YIELDED, .index = index, .oid = {id}, .size_bytes = v.len, .note = note};
+        sk_ltask_emit(t, &ev);
+    } else {
+        sk_stream_wake(l, t);
+    }
+}

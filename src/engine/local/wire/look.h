@@ -1,0 +1,14 @@
+/* look.h - this process's engine for sk_look_self; slot: a worker's own.
+ *
+ * Calls: none. */
+#ifndef SK_LOCAL_LOOK_H
+#define SK_LOCAL_LOOK_H
+
+#include "engine/local/wire/wire.h"
+
+struct sk_slot;
+
+void sk_look_open(const uint8_t *base, size_t size, const struct sk_slot *slot);
+void sk_look_close(void);
+
+#endif

@@ -1,0 +1,248 @@
+/* wire.h - the control segment, the messages and the values of the local engine, for driver and workers.
+ *
+ * Shared memory: one control segment (driver's bells, one slot a worker: its bell, claim words, two rings) and one data segment (the store's
+ * extents). Both are memfds inherited by the fork server and so by every worker. All metadata (objects, tasks, counts, extents) is private
+ * to the driver; a worker that dies leaves at most an unfinished message, which nobody sees. spec.c encodes and decodes what is submitted. */
+#ifndef SK_LOCAL_WIRE_H
+#define SK_LOCAL_WIRE_H
+
+#include "base/wire.h"
+#include "engine/engine_int.h"
+#include "ipc/ipc.h"
+
+#define SK_RING_SIZE (256u * 1024u)
+#define SK_CLAIMS 2048u          /* claim words of a worker, used round robin */
+#define SK_ACTOR_DEPTH_MAX 1024u /* calls on the worker of an actor; at most half of the claims */
+#define SK_CTL_MAGIC 0x4c544b53u
+#define SK_CTL_VERSION 7u
+#define SK_LEASE_CHUNK (4u << 20) /* a worker leases store memory in pieces of this size and cuts small values from it */
+
+/* ---- control segment ------------------------------------------------------------------------------------------------------- */
+
+/*  field            | writes  | reads   | order                       | what a crash of the worker leaves
+ *  magic..data_size | driver, once before any worker | all | -      | -
+ *  who              | driver  | workers | seq_cst                     | -
+ *  bell[2]          | all ring, driver sleeps | -    | see ipc.h   | -
+ *  slot.bell        | driver rings, worker sleeps | - | see ipc.h    | asleep = 1: the driver wastes one wake
+ *  slot.claims[i]   | driver sets (task<<2|QUEUED) before the message; then either side by compare-and-swap | acq_rel | STARTED: the task was
+ *                   |         |         |                             | running, its death costs an attempt; QUEUED: it was not
+ *  slot.want_space  | both    | both    | seq_cst                     | 1: the driver wastes one wake
+ *  slot.interrupted | worker: the task that it interrupted; driver: 0 before it asks | both | acq_rel | SIGINT is sent again until it says so
+ *  slot.task..task_name | worker | driver, skate stack | relaxed   | a task that does not run any more; the text may be torn: it is only shown
+ *  slot.hand..doing | worker  | driver, after its death | relaxed     | what it was at in task `hand`; the text may be torn: it is only shown
+ *  slot.crash       | worker  | driver, after its death | -           | the story of the crash
+ *  printed         | workers | driver  | release, acquire            | text in a pipe that nobody counted: it is shown a moment later
+ *  driver_pid, n_used, waits | driver  | skate stack | -                       | - (a text that may be torn: it is only shown)
+ */
+struct sk_slot {
+    struct sk_bell bell;
+    _Atomic uint64_t claims[SK_CLAIMS];
+    _Atomic uint32_t want_space; /* the worker waits for room in its ring to the driver */
+    uint32_t proc;               /* process number of the present worker in this slot (never used twice) */
+    _Atomic uint64_t interrupted;
+    uint32_t pad[12];
+    _Atomic uint64_t task; /* begun last, and not ended: for who looks on (state lists, skate stack); 0: none */
+    _Atomic int64_t since_ns;
+    int32_t pid;
+    char task_name[108];
+    _Atomic uint64_t hand; /* the task that `doing` is about */
+    char doing[504];
+    char crash[2048]; /* text that a crashing worker leaves (Python's faulthandler writes here) */
+};
+_Static_assert(sizeof(struct sk_slot) % 64 == 0, "slots keep cache lines apart");
+
+struct sk_ctl {
+    uint32_t magic, version;
+    uint32_t n_slots, ring_size;
+    uint64_t data_size;
+    uint64_t slot_stride;
+    uint64_t heap_keep_bytes; /* sk_memory_keep */
+    _Atomic uint32_t who;     /* which bell the workers ring: 0 = a caller drives the loop, 1 = the loop thread does */
+    int32_t driver_pid;
+    _Atomic int64_t waits_ns; /* `waits` holds: INT64_MAX; or held until then */
+    _Atomic uint32_t n_used;  /* slots that were ever used */
+    _Atomic int32_t speaks;   /* pid of the process that writes its stacks to stderr, 0: none; sk_look_speak */
+    struct sk_bell bell[2];
+    _Atomic uint32_t printed; /* counts what Python code printed in workers (prints.c) */
+    uint8_t pad2[60];
+    char waits[512]; /* what the caller that drives waits for, when it does for long */
+};
+_Static_assert(sizeof(struct sk_ctl) == 768, "fixed layout");
+
+/* CANCELLED: started, and should stop at its next yield (one word a task: with one a worker, a late cancel of a task that had ended already
+ * overwrote that of the task behind it, which then never stopped). */
+enum { SK_CLAIM_QUEUED = 0, SK_CLAIM_STARTED = 1, SK_CLAIM_TAKEN = 2, SK_CLAIM_CANCELLED = 3 };
+
+static inline size_t sk_slot_stride(void) { return SK_ALIGN(sizeof(struct sk_slot) + 2 * (size_t)sk_ring_bytes(SK_RING_SIZE), 4096); }
+static inline struct sk_slot *sk_slot_at(uint8_t *base, uint32_t i) {
+    return (struct sk_slot *)(void *)(base + 4096 + i * sk_slot_stride());
+}
+static inline void *sk_slot_down(struct sk_slot *s) { return s + 1; }                                          /* driver -> worker */
+static inline void *sk_slot_up(struct sk_slot *s) { return (uint8_t *)(s + 1) + sk_ring_bytes(SK_RING_SIZE); } /* worker -> driver */
+
+/* ---- messages: wire format (base/wire.h), first field u32 type ----------------------------------------------------------------- */
+
+/* Workers to the driver: each has its function in messages.c, on_<kind>. */
+#define SK_MESSAGES_UP(X)                                                             \
+    X(HELLO)      /* ready */                                                         \
+    X(DONE)       /* tid, attempt, status, run_ns, note, returns */                   \
+    X(YIELD)      /* tid, attempt, index, note, value */                              \
+    X(RETURNED)   /* tid: not started, take it back (the worker waits in get) */      \
+    X(SUBMIT)     /* base id, req or 0, most pending calls, spec */                   \
+    X(ACTOR)      /* base id, req or 0, options, spec of the constructor */           \
+    X(PUT)        /* oid, value */                                                    \
+    X(PROMISE)    /* oid */                                                           \
+    X(KEEP)       /* oid, value: of a promise */                                      \
+    X(REF)        /* oid, n (negative: release) */                                    \
+    X(GET)        /* req, n, oids */                                                  \
+    X(WAIT)       /* req, want, n, oids */                                            \
+    X(TIMEOUT)    /* req: the worker gave up waiting */                               \
+    X(LEASE)      /* req, len, least that will do */                                  \
+    X(GIVE)       /* off, len: unused lease */                                        \
+    X(EXTENT)     /* req, graph, len */                                               \
+    X(GRAPHOPEN)  /* req */                                                           \
+    X(GRAPHCLOSE) /* graph */                                                         \
+    X(EXTENTFREE) /* graph, off */                                                    \
+    X(PIN)        /* oid: of an argument that is kept */                              \
+    X(UNPIN)      /* off */                                                           \
+    X(DEFINE)     /* fid, name, def */                                                \
+    X(SHAPE)      /* req, amounts */                                                  \
+    X(RESIDX)     /* req, name */                                                     \
+    X(NEXT)       /* req, tid: next yield of a stream */                              \
+    X(PEEK)       /* req, tid: until there is a next yield, which stays */            \
+    X(DROP)       /* tid */                                                           \
+    X(CANCEL)     /* tid, force */                                                    \
+    X(KILL)       /* aid, no_restart */                                               \
+    X(NODES)      /* req */                                                           \
+    X(BIGUP)      /* off, len: the message lies in the sender's lease */              \
+    X(BIGFREE)    /* off: a SK_M_BIG was copied */                                    \
+    X(FIND)       /* req, space, name: of an actor */                                 \
+    X(NAMES)      /* req: of all actors */                                            \
+    X(DEFENV)     /* req, bytes */                                                    \
+    X(GROUP)      /* base id, req, strategy, n, name, space, amounts of n bundles */  \
+    X(UNGROUP)    /* req, id */                                                       \
+    X(GROUPS)     /* req */                                                           \
+    X(STATE)      /* req, what */                                                     \
+    X(MORE)       /* req, sk_amounts */                                               \
+    X(MOREREAD)   /* req, number */                                                   \
+    X(LEAVE)      /* the actor of this process ends */                                \
+    X(STREAMEND)  /* oid, tid, kind: an object that exists when the task has ended */ \
+    X(WATCH)      /* req, oid or 0, tid: answered by FIRED */                         \
+    X(UNWATCH)    /* req: no answer is wanted any more */
+
+/* The driver to a worker: each has its function in worker/link.c, on_<kind>. */
+#define SK_MESSAGES_DOWN(X)                                   \
+    X(FUNC)    /* fid, name, def bytes */                     \
+    X(TASK)    /* see sk_msg_task */                          \
+    X(REPLY)   /* req, rc, n, values | error text */          \
+    X(CREDIT)  /* tid, number of yields that were released */ \
+    X(EXIT)    /* leave when what is queued is done */        \
+    X(BIG)     /* off, len: the message lies in the store */  \
+    X(UNLEASE) /* give your lease back */                     \
+    X(ENV)     /* bytes of its environment */                 \
+    X(FIRED)   /* req: of WATCH */
+
+#define SK_M_KIND(kind) SK_M_##kind,
+enum { SK_M_DOWN = 0, SK_MESSAGES_DOWN(SK_M_KIND) SK_M_DOWN_END, SK_M_UP = 32, SK_MESSAGES_UP(SK_M_KIND) SK_M_UP_END };
+_Static_assert(SK_M_DOWN_END <= SK_M_UP, "a message of one direction is none of the other");
+#undef SK_M_KIND
+
+/* A value in a message: head, then inline bytes when where == INLINE. */
+/* PART, in a spec: of the value of `oid`, len bytes at off. To a worker: len bytes of what lies at off in the store; behind it, u64 where they begin in that. */
+enum { SK_V_INLINE = 0, SK_V_STORE = 1, SK_V_NONE = 2, SK_V_DISK = 3 /* of objects only, never in a message */, SK_V_PART = 4 };
+struct sk_val {
+    uint32_t kind;
+    uint16_t where;
+    uint16_t keep; /* STORE, from a worker: it goes on reading the value, which is pinned for it */
+    uint64_t oid;  /* the object it is, 0: a plain inline argument */
+    uint64_t len;
+    uint64_t off; /* STORE, PART */
+};
+static inline void sk_wr_val(struct sk_wr *w, const struct sk_val *v, const void *bytes) {
+    sk_wr_align(w, 8);
+    sk_wr_raw(w, v, sizeof *v);
+    if (v->where == SK_V_INLINE) {
+        sk_wr_raw(w, bytes, (size_t)v->len);
+        sk_wr_align(w, 8);
+    }
+}
+static inline const void *sk_rd_val(struct sk_rd *r, struct sk_val *v) {
+    sk_rd_align(r, 8);
+    const void *h = sk_rd_raw(r, sizeof *v);
+    if (!h) {
+        memset(v, 0, sizeof *v);
+        return NULL;
+    }
+    memcpy(v, h, sizeof *v);
+    if (v->where != SK_V_INLINE) return NULL;
+    const void *b = sk_rd_raw(r, v->len > SIZE_MAX ? SIZE_MAX : (size_t)v->len);
+    if (!r->bad) sk_rd_align(r, 8);
+    return b;
+}
+
+/* A value, then the references inside it. */
+struct sk_ids {
+    const uint64_t *p;
+    uint32_t n;
+};
+static inline const void *sk_rd_val_ids(struct sk_rd *r, struct sk_val *v, struct sk_ids *in) {
+    const void *b = sk_rd_val(r, v);
+    in->n = sk_rd_u32(r);
+    sk_rd_align(r, 8);
+    in->p = sk_rd_raw(r, (size_t)in->n * 8);
+    return b;
+}
+
+enum { SK_LOCAL_NODE = 1 }; /* the one node there is */
+
+struct sk_msg_task { /* fixed head of SK_M_TASK; then name string, then n_args values */
+    uint32_t type, claim;
+    uint64_t tid, fid, aid, first;
+    uint32_t attempt, n_args, n_returns, skip;
+    uint32_t window, flags;
+    uint32_t group, max_calls;
+    uint64_t gpus;
+    uint64_t credit;   /* how many of the first `from` yields were taken */
+    uint32_t from;     /* so many yields were made before; of them only those are wanted that are named after the arguments: */
+    uint32_t n_wanted; /* u32 each, rising; none of them is below `skip` */
+};
+enum {
+    SK_TF_INIT = 1,   /* constructor of an actor: behind the wanted indices come u32 n_groups and a u32 for each */
+    SK_TF_REMAKE = 2, /* a stream run again for what was lost: over when the last wanted one is made */
+    SK_TF_NEED = 8,   /* at the very end comes a struct sk_need */
+    SK_TF_ASYNC = 4   /* INIT: of an actor with an event loop */
+};
+
+enum {
+    SK_DONE_FAILED = 1, /* user code raised: one value, the error for all returns */
+    SK_DONE_LEAVE = 2,  /* nothing more may be run by this process */
+    SK_DONE_FINAL = 8,  /* with FAILED: no retry, whatever the task's options say */
+    SK_DONE_EXIT = 4    /* with FAILED: the call of an actor that ends itself; no restart */
+};
+struct sk_msg_done { /* fixed head of SK_M_DONE; then note bytes, n_values x (value, u32 n_contains, oids) */
+    uint32_t type, attempt;
+    uint64_t tid;
+    int64_t start_ns, run_ns;
+    uint32_t status; /* SK_DONE_* */
+    uint32_t n_values;
+};
+
+/* Task spec on the wire (SUBMIT, and the driver's own copy): written and read by spec.c. */
+struct sk_spec { /* decoded, borrowing from the bytes */
+    uint64_t fid, actor, sink_tag, parent;
+    uint32_t group, max_calls;
+    struct sk_bytes name, refused;
+    uint32_t n_args, n_contains, n_returns, stream_window;
+    int32_t max_retries;
+    sk_shape shape;
+    uint8_t retry_exceptions, no_wait, parts; /* parts: there are some among the arguments */
+    const uint8_t *args;                      /* n_args values back to back */
+    size_t args_len;
+    const uint64_t *contains;
+};
+void sk_spec_write(struct sk_wr *w, const struct sk_task_spec *s);
+bool sk_spec_read(struct sk_rd *r, struct sk_spec *out);
+void sk_aspec_write(struct sk_wr *w, const struct sk_aspec *a);
+bool sk_aspec_read(struct sk_rd *r, struct sk_aspec *out);
+
+#endif

@@ -1,0 +1,507 @@
+/* link.c - a worker's end of its link to the driver: messages both ways, answers to its requests, and the store memory that it leases to cut values from. Any thread of the
+ * worker may speak; one at a time reads.
+ *
+ * Not here: what is said (engine.c), tasks (task.c). Invariant: messages of a process are handled in order, so what needs no answer is sent and forgotten; each
+ * request has one answer. Cost: a value of up to a lease needs no round trip. */
+#include <errno.h>
+#include <limits.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/mem.h"
+#include "engine/local/worker/worker.h"
+#include "engine/watch.h"
+
+#define SPIN_NS 20000
+
+/* ---- messages ------------------------------------------------------------------------------------------------------------------ */
+
+void sk_worker_link_ring(struct sk_worker_engine *c, bool lazy) {
+    uint32_t who = atomic_load_explicit(&c->ctl->who, memory_order_seq_cst);
+    c->quiet = lazy && who == 0 && !sk_ring_empty(&c->down); /* it wakes by itself within a millisecond, and more is coming */
+    if (c->quiet) atomic_fetch_add_explicit(&c->ctl->bell[0].seq, 1, memory_order_seq_cst);
+    else sk_bell_ring(&c->ctl->bell[who & 1]);
+}
+
+static void *reserve(struct sk_worker_engine *c, size_t len) {
+    if (SK_UNLIKELY(sk_stray_)) sk_stray_end("only the task's own process may talk to the driver");
+    SK_DCHECK(len <= sk_ring_max_msg(&c->up)); /* else it would wait for ever */
+    for (;;) {
+        void *p = sk_ring_reserve(&c->up, len);
+        if (p) return p;
+        uint32_t seen = sk_bell_seq(&c->slot->bell);
+        atomic_store_explicit(&c->slot->want_space, 1, memory_order_seq_cst);
+        p = sk_ring_reserve(&c->up, len);
+        if (p) return p;
+        sk_worker_link_ring(c, false);
+        (void)sk_bell_wait(&c->slot->bell, seen, SPIN_NS, sk_now_ns() + 100000000);
+        if (c->has_reader) { /* it may sleep there, too, and our getting up has told ringers that nobody does */
+            atomic_fetch_add_explicit(&c->slot->bell.seq, 1, memory_order_seq_cst);
+            sk_futex_wake(&c->slot->bell.seq, INT_MAX);
+        }
+    }
+}
+
+static sk_rc lease(struct sk_worker_engine *c, uint64_t len, uint64_t min, uint64_t *off, uint64_t *got, struct sk_err *err);
+
+sk_rc sk_worker_link_try_send(struct sk_worker_engine *c, const void *msg, size_t len, struct sk_err *err) {
+    if (len <= sk_ring_max_msg(&c->up)) {
+        void *p = reserve(c, len);
+        memcpy(p, msg, len);
+        SK_FAULT_HERE("worker.before_publish");
+        sk_ring_commit(&c->up, len);
+    } else {
+        uint64_t off, got;
+        pthread_mutex_unlock(&c->mu);
+        sk_rc rc = lease(c, SK_ALIGN(len, SK_STORE_ALIGN), SK_ALIGN(len, SK_STORE_ALIGN), &off, &got, err);
+        pthread_mutex_lock(&c->mu);
+        if (rc != SK_OK) return rc;
+        memcpy(c->data_seg.base + off, msg, len);
+        struct {
+            uint32_t type, pad;
+            uint64_t off, len;
+        } m = {SK_M_BIGUP, 0, off, len};
+        void *p = reserve(c, sizeof m);
+        memcpy(p, &m, sizeof m);
+        sk_ring_commit(&c->up, sizeof m);
+    }
+    c->quiet = true;
+    return SK_OK;
+}
+
+void sk_worker_link_send(struct sk_worker_engine *c, const void *msg, size_t len, bool wake) {
+    struct sk_err err;
+    if (sk_worker_link_try_send(c, msg, len, &err) != SK_OK) { /* not to be lost quietly: the driver sees a dead worker and says why */
+        int n = snprintf(c->slot->crash, sizeof c->slot->crash, "no store memory for a message of %zu bytes: %s", len, err.msg);
+        (void)n;
+        abort();
+    }
+    if (wake) sk_worker_link_ring(c, false);
+}
+
+void sk_worker_link_nudge(struct sk_group *g) {
+    uint64_t one = 1;
+    if (g->fd >= 0 && !sk_fd_ours(g->fd, g->fd_id)) sk_worker_link_fd_lost(g->c);
+    if (g->fd >= 0 && write(g->fd, &one, sizeof one) < 0) SK_ASSERT(errno == EAGAIN); /* it is readable then */
+}
+
+void sk_worker_link_fd_lost(struct sk_worker_engine *c) {
+    (void)snprintf(c->slot->crash, sizeof c->slot->crash,
+                   "user code has closed descriptors of the worker (closefrom, os.closerange, dup2 over them); it should keep those that "
+                   "it did not open");
+    abort();
+}
+
+/* All event loops of an async actor that are there. Locked. */
+static void nudge_all(struct sk_worker_engine *c) {
+    for (uint32_t i = 0; c->is_async && i < c->n_groups; i++)
+        if (i == 0 || c->groups[i].n_threads) sk_worker_link_nudge(&c->groups[i]);
+}
+
+static struct sk_msg *keep(const void *p, size_t len, uint64_t req) {
+    struct sk_msg *m = sk_alloc(SK_TAG_ENGINE, sizeof *m + len);
+    if (!m) abort(); /* a worker without memory is a dead worker; the driver retries elsewhere */
+    sk_list_init(&m->link);
+    m->req = req;
+    m->len = len;
+    memcpy(m->bytes, p, len);
+    return m;
+}
+
+/* ---- a function a message ------------------------------------------------------------------------------------------------------- */
+
+struct in { /* a message as it was read */
+    const void *p;
+    size_t len;
+    bool in_wait;         /* by who waits for an answer */
+    struct sk_msg **task; /* where a call goes that is to run next; or NULL */
+};
+
+static void on_FUNC(struct sk_worker_engine *c, struct sk_rd *r, const struct in *in) {
+    (void)in;
+    uint64_t fid = sk_rd_u64(r);
+    struct sk_bytes name = sk_rd_bytes(r), def = sk_rd_bytes(r);
+    if (r->bad || sk_map_get(&c->defs, fid)) return;
+    struct sk_def *d = sk_calloc(SK_TAG_ENGINE, sizeof *d);
+    if (!d || !(d->name = sk_calloc(SK_TAG_ENGINE, name.n + 1)) ||
+        !(d->def = sk_memdup(SK_TAG_ENGINE, def.n ? def.p : "", def.n ? def.n : 1)))
+        abort();
+    memcpy(d->name, name.p, name.n);
+    d->len = def.n;
+    if (sk_map_put(&c->defs, fid, d) != SK_OK) abort();
+}
+
+static void on_TASK(struct sk_worker_engine *c, struct sk_rd *r, const struct in *in) {
+    (void)r;
+    const struct sk_msg_task *h = in->p;
+    if (in->in_wait && h->aid == 0) { /* what is behind a waiting task goes back: another worker will take it */
+        uint64_t want = h->tid << 2 | SK_CLAIM_QUEUED;
+        if (!atomic_compare_exchange_strong(&c->slot->claims[h->claim], &want, h->tid << 2 | SK_CLAIM_TAKEN)) return;
+        struct {
+            uint32_t type, pad;
+            uint64_t tid;
+        } m = {SK_M_RETURNED, 0, h->tid};
+        sk_worker_link_send(c, &m, sizeof m, true);
+    } else if (in->task && !c->n_groups) {
+        *in->task = keep(in->p, in->len, 0);
+    } else {
+        c->queue_call(c, keep(in->p, in->len, 0));
+    }
+}
+
+static void on_REPLY(struct sk_worker_engine *c, struct sk_rd *r, const struct in *in) {
+    (void)sk_rd_u32(r);
+    uint64_t req = sk_rd_u64(r);
+    sk_list_push_back(&c->replies, &keep(in->p, in->len, req)->link);
+    if (c->has_reader) pthread_cond_broadcast(&c->cond);
+}
+
+static void credit_queued(struct sk_list *queue, uint64_t tid, uint64_t n) { /* of calls that were read, but not begun */
+    SK_LIST_EACH (it, queue) {
+        struct sk_msg_task *q = (void *)sk_container_of(it, struct sk_msg, link)->bytes;
+        if (q->tid == tid) q->credit = n;
+    }
+}
+
+static void on_CREDIT(struct sk_worker_engine *c, struct sk_rd *r, const struct in *in) {
+    (void)in;
+    uint64_t tid = sk_rd_u64(r), n = sk_rd_u64(r);
+    SK_LIST_EACH (it, &c->running) {
+        struct sk_running *t = sk_container_of(it, struct sk_running, link);
+        if (t->tid == tid) t->credit = n;
+    }
+    credit_queued(&c->queue, tid, n);
+    for (uint32_t i = 0; i < c->n_groups; i++) credit_queued(&c->groups[i].queue, tid, n);
+    if (c->has_reader) pthread_cond_broadcast(&c->cond);
+}
+
+static void on_EXIT(struct sk_worker_engine *c, struct sk_rd *r, const struct in *in) {
+    (void)r, (void)in;
+    c->exit = true;
+    if (c->has_reader) pthread_cond_broadcast(&c->cond);
+    nudge_all(c);
+}
+
+static void on_UNLEASE(struct sk_worker_engine *c, struct sk_rd *r, const struct in *in) {
+    (void)r, (void)in;
+    sk_worker_link_idle(c);
+}
+
+static void on_ENV(struct sk_worker_engine *c, struct sk_rd *r, const struct in *in) { /* before the first task */
+    (void)in;
+    struct sk_bytes b = sk_rd_bytes(r);
+    c->env = (struct sk_bytes){sk_memdup(SK_TAG_ENGINE, b.n ? b.p : "", b.n ? b.n : 1), b.n};
+    if (r->bad || !c->env.p) abort();
+}
+
+static void on_FIRED(struct sk_worker_engine *c, struct sk_rd *r, const struct in *in) {
+    (void)in;
+    struct sk_watch *w = sk_map_del(&c->watches, sk_rd_u64(r));
+    if (w) w->fn(w);
+}
+
+static void handle(struct sk_worker_engine *c, const struct in *in);
+static void on_BIG(struct sk_worker_engine *c, struct sk_rd *r, const struct in *in) {
+    uint64_t off = sk_rd_u64(r), n = sk_rd_u64(r);
+    struct sk_msg *m = keep(c->data_seg.base + off, (size_t)n, 0);
+    struct {
+        uint32_t type, pad;
+        uint64_t off;
+    } f = {SK_M_BIGFREE, 0, off};
+    sk_worker_link_send(c, &f, sizeof f, false);
+    handle(c, &(struct in){m->bytes, m->len, in->in_wait, in->task});
+    sk_free(m);
+}
+
+#define ROW(kind) [SK_M_##kind] = on_##kind,
+static void (*const handlers[SK_M_DOWN_END])(struct sk_worker_engine *c, struct sk_rd *r, const struct in *in) = {SK_MESSAGES_DOWN(ROW)};
+
+/* A kind that does not exist says nothing. */
+static void handle(struct sk_worker_engine *c, const struct in *in) {
+    SK_DCHECK(in->len >= sizeof(uint32_t));
+    struct sk_rd r = sk_rd_init(in->p, in->len);
+    uint32_t kind = sk_rd_u32(&r);
+    if (kind > SK_M_DOWN && kind < SK_M_DOWN_END) handlers[kind](c, &r, in);
+}
+
+/* Sending from inside a handler can wait for room; the message is copied or done with by then, but popped only after: fine, the driver does not wait
+ * for us. */
+bool sk_worker_link_read(struct sk_worker_engine *c, bool in_wait, struct sk_msg **task) {
+    size_t len;
+    const void *p = sk_ring_peek(&c->down, &len);
+    if (!p) {
+        if (len == SIZE_MAX) abort(); /* the driver's own memory is damaged */
+        return false;
+    }
+    handle(c, &(struct in){p, len, in_wait, task});
+    sk_ring_pop(&c->down);
+    return true;
+}
+
+#define READER_IDLE_NS 200000000 /* nothing came for so long: the lease goes back */
+
+/* The reader: the one thread that looks at the ring, so that others can wait for what is theirs. Without the GIL, never runs user code. */
+static void *reader(void *arg) {
+    struct sk_worker_engine *c = arg;
+    pthread_mutex_lock(&c->mu);
+    while (c->n_on_bell) { /* they get up, and find that there is a reader */
+        pthread_mutex_unlock(&c->mu);
+        sk_bell_ring(&c->slot->bell);
+        sched_yield();
+        pthread_mutex_lock(&c->mu);
+    }
+    for (;;) {
+        uint32_t seen = sk_bell_seq(&c->slot->bell);
+        while (sk_worker_link_read(c, false, NULL)) {}
+        nudge_all(c); /* the bell rings for cancelled tasks, too */
+        if (c->quiet) sk_worker_link_ring(c, false);
+        pthread_mutex_unlock(&c->mu);
+        sk_rc rc = sk_bell_wait(&c->slot->bell, seen, SPIN_NS, c->lease_len ? sk_now_ns() + READER_IDLE_NS : INT64_MAX);
+        pthread_mutex_lock(&c->mu);
+        if (rc == SK_ETIMEOUT && sk_list_empty(&c->running)) {
+            sk_worker_link_idle(c);
+            sk_worker_link_ring(c, false);
+        }
+    }
+    return NULL;
+}
+
+sk_rc sk_worker_link_start_reader(struct sk_worker_engine *c, struct sk_err *err) {
+    if (c->has_reader) return SK_OK;
+    pthread_t th;
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    c->has_reader = true;
+    int e = pthread_create(&th, NULL, reader, c);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (e == 0) {
+        pthread_detach(th);
+        return SK_OK;
+    }
+    c->has_reader = false;
+    errno = e;
+    return SK_ERR_SYS(err, "starting the thread that reads what the driver sends");
+}
+
+void sk_worker_link_wait(struct sk_worker_engine *c, int64_t deadline) {
+    struct timespec ts;
+    int64_t until = SK_MIN(deadline, sk_now_ns() + 10 * SK_SEC);
+    ts.tv_sec = until / SK_SEC;
+    ts.tv_nsec = until % SK_SEC;
+    pthread_cond_timedwait(&c->cond, &c->mu, &ts);
+}
+
+void sk_worker_link_sleep(struct sk_worker_engine *c, uint32_t seen, int64_t spin_ns, int64_t deadline) {
+    int64_t cap = sk_now_ns() + (c->n_waiting > 1 ? 1000000 : 1000000000);
+    c->n_on_bell++;
+    pthread_mutex_unlock(&c->mu);
+    (void)sk_bell_wait(&c->slot->bell, seen, spin_ns, SK_MIN(deadline, cap));
+    pthread_mutex_lock(&c->mu);
+    c->n_on_bell--;
+}
+
+/* Waits for the answer to `req`; the caller frees it. Not locked. At the deadline the driver is told, and it always answers. */
+struct sk_msg *sk_worker_link_answer(struct sk_worker_engine *c, uint64_t req, int64_t deadline) {
+    struct sk_msg *got = NULL;
+    bool told = false;
+    if (c->runner->block_begin) c->runner->block_begin(c->runner->ctx);
+    pthread_mutex_lock(&c->mu);
+    c->n_waiting++;
+    for (;;) {
+        /* One message at a time: with the answer behind it the driver may send tasks without end, each of which would go back at once. */
+        uint32_t seen = sk_bell_seq(&c->slot->bell);
+        bool more = !c->has_reader && sk_worker_link_read(c, true, NULL);
+        SK_LIST_EACH (it, &c->replies) {
+            struct sk_msg *m = sk_container_of(it, struct sk_msg, link);
+            if (m->req == req) {
+                got = m;
+                break;
+            }
+        }
+        if (got) break;
+        if (!told && deadline != INT64_MAX && sk_now_ns() >= deadline) {
+            struct {
+                uint32_t type, pad;
+                uint64_t req;
+            } m = {SK_M_TIMEOUT, 0, req};
+            sk_worker_link_send(c, &m, sizeof m, true);
+            told = true;
+        }
+        if (more) continue;
+        if (c->has_reader) {
+            sk_worker_link_wait(c, told ? INT64_MAX : deadline);
+            continue;
+        }
+        sk_worker_link_sleep(c, seen, SPIN_NS, told ? INT64_MAX : deadline);
+    }
+    sk_list_del(&got->link);
+    SK_DCHECK(c->n_waiting > 0);
+    c->n_waiting--;
+    pthread_mutex_unlock(&c->mu);
+    if (c->runner->block_end) c->runner->block_end(c->runner->ctx);
+    return got;
+}
+
+/* Head of an answer: its code, with the text of an error. */
+sk_rc sk_worker_link_answer_rc(const struct sk_msg *m, struct sk_rd *r, struct sk_err *err) {
+    *r = sk_rd_init(m->bytes, m->len);
+    (void)sk_rd_u32(r);
+    sk_rc rc = (sk_rc)sk_rd_u32(r);
+    (void)sk_rd_u64(r);
+    if (rc == SK_OK || rc == SK_EDONE || rc == SK_ETASK) return rc;
+    if (sk_rd_end(r)) return SK_ERR(err, rc, "%s", sk_rc_name(rc));
+    struct sk_bytes b = sk_rd_bytes(r);
+    return SK_ERR(err, rc, "%.*s", (int)b.n, (const char *)b.p);
+}
+
+sk_rc sk_worker_link_answer_of(struct sk_worker_engine *c, uint64_t req, struct sk_err *err) {
+    struct sk_msg *m = sk_worker_link_answer(c, req, INT64_MAX);
+    struct sk_rd r;
+    sk_rc rc = sk_worker_link_answer_rc(m, &r, err);
+    sk_free(m);
+    return rc;
+}
+
+/* Numbers the request (at msg + at) and sends it; sk_worker_link_answer() waits for that number. */
+uint64_t sk_worker_link_ask(struct sk_worker_engine *c, void *msg, size_t len, size_t at) {
+    pthread_mutex_lock(&c->mu);
+    uint64_t req = ++c->next_req;
+    memcpy((uint8_t *)msg + at, &req, 8);
+    sk_worker_link_send(c, msg, len, true);
+    pthread_mutex_unlock(&c->mu);
+    return req;
+}
+
+/* A request whose answer is one number. */
+sk_rc sk_worker_link_ask_number(struct sk_worker_engine *c, void *msg, size_t len, size_t at, uint64_t *out, struct sk_err *err) {
+    struct sk_msg *m = sk_worker_link_answer(c, sk_worker_link_ask(c, msg, len, at), INT64_MAX);
+    struct sk_rd r;
+    sk_rc rc = sk_worker_link_answer_rc(m, &r, err);
+    if (rc == SK_OK) *out = sk_rd_u64(&r);
+    sk_free(m);
+    return rc;
+}
+
+/* ---- store memory ---------------------------------------------------------------------------------------------------------------- */
+
+/* len bytes, or min of them when room is short; waits as long as there may be room. min 0: all of it, and only if there is plenty now. */
+static sk_rc lease(struct sk_worker_engine *c, uint64_t len, uint64_t min, uint64_t *off, uint64_t *got, struct sk_err *err) {
+    struct {
+        uint32_t type, pad;
+        uint64_t req, len, min;
+    } q = {SK_M_LEASE, 0, 0, len, min};
+    struct sk_msg *m = sk_worker_link_answer(c, sk_worker_link_ask(c, &q, sizeof q, REQ_AT), INT64_MAX);
+    struct sk_rd r;
+    sk_rc rc = sk_worker_link_answer_rc(m, &r, err);
+    if (rc == SK_OK) *off = sk_rd_u64(&r), *got = sk_rd_u64(&r);
+    sk_free(m);
+    return rc;
+}
+
+sk_rc sk_worker_link_lease(struct sk_engine *e, size_t len, struct sk_buf *out, struct sk_err *err) {
+    struct sk_worker_engine *c = sk_container_of(e, struct sk_worker_engine, base);
+    uint64_t off, got;
+    SK_TRY(lease(c, SK_ALIGN(SK_MAX(len, 1), SK_STORE_ALIGN), 0, &off, &got, err));
+    *out = (struct sk_buf){c->data_seg.base + off, len, off};
+    return SK_OK;
+}
+
+static void give(struct sk_worker_engine *c, uint64_t off, uint64_t len) { /* locked */
+    struct {
+        uint32_t type, pad;
+        uint64_t off, len;
+    } m = {SK_M_GIVE, 0, off, len};
+    if (len) sk_worker_link_send(c, &m, sizeof m, false);
+}
+
+void sk_worker_link_idle(struct sk_worker_engine *c) {
+    SK_ASSERT(c->lease_used <= c->lease_len); /* or the driver would be given what somebody writes into */
+    give(c, c->lease_off + c->lease_used, c->lease_len - c->lease_used);
+    c->lease_off = c->lease_len = c->lease_used = 0;
+}
+
+sk_rc sk_worker_link_buf_alloc(struct sk_engine *e, size_t len, struct sk_buf *out, struct sk_err *err) {
+    struct sk_worker_engine *c = sk_container_of(e, struct sk_worker_engine, base);
+    uint64_t al = SK_ALIGN(SK_MAX(len, 1), SK_STORE_ALIGN), off = 0;
+    bool have = false;
+    pthread_mutex_lock(&c->mu);
+    if (al <= c->chunk / 2) {
+        if (c->lease_len - c->lease_used < al) {
+            sk_worker_link_idle(c);
+            pthread_mutex_unlock(&c->mu);
+            uint64_t o, got;
+            SK_TRY(lease(c, c->chunk, al, &o, &got, err));
+            pthread_mutex_lock(&c->mu);
+            sk_worker_link_idle(c); /* another thread may have got one meanwhile */
+            c->lease_off = o;
+            c->lease_len = got;
+            c->lease_used = 0;
+        }
+        if (c->lease_len - c->lease_used >= al) {
+            off = c->lease_off + c->lease_used;
+            c->lease_used += al;
+            have = true;
+        }
+    }
+    pthread_mutex_unlock(&c->mu);
+    uint64_t got;
+    if (!have) SK_TRY(lease(c, al, al, &off, &got, err));
+    SK_DCHECK(off % SK_STORE_ALIGN == 0 && off + al <= c->data_seg.size + c->data_seg.tail);
+    *out = (struct sk_buf){c->data_seg.base + off, len, off};
+    return SK_OK;
+}
+
+static void buf_tail(struct sk_worker_engine *c, uint64_t off, uint64_t len) { /* locked; the end of an allocation is not needed */
+    if (!len) return;
+    /* A lease of its own may end where the chunk begins. */
+    if (c->lease_len && off >= c->lease_off && off + len == c->lease_off + c->lease_used) c->lease_used -= len;
+    else give(c, off, len);
+}
+
+void sk_worker_link_buf_abort(struct sk_engine *e, struct sk_buf *b) {
+    struct sk_worker_engine *c = sk_container_of(e, struct sk_worker_engine, base);
+    if (!b->data) return;
+    pthread_mutex_lock(&c->mu);
+    buf_tail(c, b->token, SK_ALIGN(SK_MAX(b->len, 1), SK_STORE_ALIGN));
+    pthread_mutex_unlock(&c->mu);
+    b->data = NULL;
+}
+
+sk_rc sk_worker_link_value(struct sk_worker_engine *c, const struct sk_payload *p, struct sk_val *v, const void **bytes,
+                           struct sk_err *err) {
+    *v = (struct sk_val){.kind = p->kind};
+    *bytes = p->bytes.p;
+    if (p->buf) {
+        uint64_t al = SK_ALIGN(SK_MAX(p->buf_len, 1), SK_STORE_ALIGN), have = SK_ALIGN(SK_MAX(p->buf->len, 1), SK_STORE_ALIGN);
+        SK_ASSERT(al <= have); /* a buffer is as long as what lies in it */
+        v->where = SK_V_STORE;
+        v->off = p->buf->token;
+        v->len = p->buf_len;
+        if (p->keep) {
+            v->keep = 1;
+            *p->keep = (struct sk_view){p->buf->data, p->buf_len, p->kind, {0}, v->off << 1 | 1};
+        }
+        pthread_mutex_lock(&c->mu);
+        buf_tail(c, v->off + al, have - al);
+        pthread_mutex_unlock(&c->mu);
+        p->buf->data = NULL;
+    } else if (p->bytes.n > SK_INLINE_MAX) {
+        struct sk_buf b;
+        SK_TRY(sk_worker_link_buf_alloc(&c->base, p->bytes.n, &b, err));
+        memcpy(b.data, p->bytes.p, p->bytes.n);
+        v->where = SK_V_STORE;
+        v->off = b.token;
+        v->len = p->bytes.n;
+    } else {
+        v->where = SK_V_INLINE;
+        v->len = p->bytes.n;
+    }
+    return SK_OK;
+}
