@@ -1,7 +1,8 @@
 """The shape of the house in numbers: `./dev shape` prints them, tests/py/unit/test_shape.py holds them.
 
 What is counted: the largest ring of Python modules by imports, imports from a floor of Python up to one above it (FLOORS), the largest ring of C files by calls
-(the symbols of the object files of the last build), calls of the local engine's parts and of src/py's rooms that are not declared; functions over 100 lines; assertions per 1,000 lines of C by layer; calls and lines of engine.h; late imports; lines of C and Python.
+(the symbols of the object files of the last build), calls of the local engine's parts and of src/py's rooms that are not declared; writes to a struct of the local engine's driver by files
+that do not own it (OWNERS); functions over 100 lines; assertions per 1,000 lines of C by layer; calls and lines of engine.h; late imports; lines of C and Python.
 BOUNDS are what the tree kept when they were set: a change that makes the shape better lowers them, none raises them.
 """
 
@@ -27,7 +28,40 @@ BOUNDS = {  # measure: the most (of the assertions: the least) that is allowed
     "engine.h calls": 16,
     "engine.h lines": 250,
     "asserts per kloc, ipc store engine": 14,
+    "c writes across owners": 0,
 }
+
+OWNERS = {  # of what the driver of the local engine keeps: the files in which it is written; everybody else reads it, and calls
+    "l->space": "space space_disk space_mark space_room",
+    "l->stored": "stored",
+    "l->pool": "pool",
+    "l->mem": "memory",
+    "l->actors": "actor",
+    "l->groups": "group",
+    "l->graphs": "extent",
+    "l->moves": "moves",
+    "l->promises": "promise",
+    "l->recovery": "recover",
+    "l->watches": "request",
+    "l->due": "task",
+    "l->tasks": "task",
+    "l->fns": "functions",
+    "l->past": "state",
+    "l->stall": "loop",
+    "l->host": "host",
+    "l->n_lost": "recover",
+    "l->n_worker_streams": "task",
+    "l->n_nested": "task",
+    "l->n_alone": "task",
+    "l->driving": "calls_drive",
+    "l->n_callers": "calls_drive",
+    "l->progress": "",  # by the calls that local_int.h inlines
+    "l->next_id": "",
+    "l->place": "",  # all of it by calls of engine/place.h
+    "sk_lactor": "actor",
+    "sk_stored": "stored part",
+}
+OWNED_BY_MEMBER = {"actor": "sk_lactor", "st": "sk_stored"}  # members that point to an owned struct, whatever has them
 
 
 FLOORS = {  # of Python, the highest first: a module imports from its own floor and from those below, when it is loaded and when it runs. The longest pattern that fits holds.
@@ -296,6 +330,41 @@ def rooms_undeclared(edges, readme):
     return wrong
 
 
+CHANGES = r"sk_list_(?:init|del|push_back|push_front|splice|insert_before)|sk_map_(?:init|deinit|put|del)|sk_vec_(?:push|pop|reserve|free)|memset|memcpy|snprintf"
+
+
+def writes_across(path, text):
+    """'file:line: what' for each write, in one file of the driver of the local engine, to what another file owns (OWNERS).
+
+    Seen are assignments, ++ and --, and the calls that change lists, maps and vectors, through `l`, through a pointer to a part of it that is not const, and
+    through variables that the function, or its parameters, declare as a pointer to an owned struct."""
+    own = {what for what, files in OWNERS.items() if path.stem in files.split()}
+    if path.name == "local_int.h":  # the calls of owners that are inlined
+        own = set(OWNERS)
+    found, names = [], {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if re.match(r"[A-Za-z_].*\(", line):
+            names = {}
+        for kind, name in re.findall(r"(?<!const )struct (\w+) \*(?:const )?(\w+)", line):
+            names[name] = kind if kind in OWNERS else None
+        for name, part in re.findall(r"\*(\w+) = &(l->\w+)(?=[;,])", line):
+            names[name] = part if part in OWNERS and "const struct" not in line else None
+        targets = {what: re.escape(what) for what in OWNERS if what.startswith("l->")}
+        targets |= {f"{kind} ->{member}": rf"\w+(?:\.\w+)*->{member}(?=->)" for member, kind in OWNED_BY_MEMBER.items()}
+        targets |= {f"{kind} {name}": rf"{name}(?=->)" for name, kind in names.items() if kind}
+        for what, pattern in targets.items():
+            member = rf"(?<![\w>.]){pattern}\b(?:(?:\.|->)\w+|\[[^]]*\])*"
+            change = rf"{member} *(?:[-+|&^]|<<|>>)?=(?!=)|{member}(?:\+\+|--)|(?:\+\+|--){member}|\b(?:{CHANGES})\(&?{member}"
+            if what.split()[0] not in own and re.search(change, line):
+                found.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()}")
+    return found
+
+
+def c_writes():
+    files = [*sorted((ROOT / "src/engine/local/driver").glob("*.[ch]")), ROOT / "src/engine/by/local.c"]
+    return [x for path in files for x in writes_across(path, path.read_text())]
+
+
 def c_shape():
     lines, asserts, long = defaultdict(int), defaultdict(int), []
     for path in c_files():
@@ -314,6 +383,7 @@ def c_shape():
         "build": folder,
         "rings": rings(edges),
         "undeclared": undeclared(edges) + rooms_undeclared(edges, (ROOT / "src" / "py" / "README.md").read_text()),
+        "writes": c_writes(),
         "calls": len(re.findall(r"^ {4}\S.*?\(\*\w+\)\(", ops, re.M)),
         "engine.h lines": engine_h.count("\n"),
     }
@@ -334,6 +404,7 @@ def measure():
         "engine.h calls": c["calls"],
         "engine.h lines": c["engine.h lines"],
         "asserts per kloc, ipc store engine": 1000 * sum(c["asserts"][x] for x in low) / sum(c["lines"][x] for x in low),
+        "c writes across owners": len(c["writes"]),
     }
     return values, py, c
 
@@ -356,6 +427,8 @@ def main():
             print(f"c ring of {len(ring)}: {' '.join(x.removeprefix('src/') for x in ring)}")
         for call in c["undeclared"]:
             print(f"not allowed by its header or README: {call}")
+    for write in c["writes"]:
+        print(f"written by who does not own it: {write}")
     for way in py["upward"]:
         print(f"upward: {way}")
     for ring in py["rings"]:

@@ -122,8 +122,7 @@ struct sk_place {
     uint32_t n_starting, n_idle, n_ready, n_blocked;
     uint32_t n_alone; /* of n_ready: of shapes that run alone */
     enum sk_place_launch launch;
-    uint32_t deep_above; /* more blocked workers than this: nested tasks first; the engine sets it below its limit of processes */
-    uint32_t depth_cap;  /* not 0: at most so many tasks on a worker, whatever they take; the engine sets it while memory is short */
+    uint32_t deep_above, depth_cap; /* see sk_place_nested_first and sk_place_cap_depth */
     uint64_t next_order;
     uint64_t want_order; /* 0, or the order of an actor that waits for `want` */
     sk_shape want;
@@ -190,6 +189,11 @@ static inline void sk_place_want(struct sk_place *p, uint64_t order, sk_shape s)
     p->want_order = order;
     p->want = s;
 }
+static inline void sk_place_allow(struct sk_place *p, enum sk_place_launch launch) { p->launch = launch; }
+/* With more blocked workers than this nested tasks go first; below the engine's limit of processes. */
+static inline void sk_place_nested_first(struct sk_place *p, uint32_t above) { p->deep_above = above; }
+/* Not 0: at most so many tasks on a worker, however short they are; the engine asks for it while memory is short. */
+static inline void sk_place_cap_depth(struct sk_place *p, uint32_t most) { p->depth_cap = most; }
 void sk_place_worker_block(struct sk_place *p, struct sk_place_worker *w, bool blocked);
 /* One task less on w (finished, or taken back); the lease ends at depth 0. ran_ns >= 0: how long it ran. */
 void sk_place_done(struct sk_place *p, struct sk_place_worker *w, int64_t ran_ns, int64_t now_ns);

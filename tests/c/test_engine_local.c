@@ -659,7 +659,7 @@ TEST(local_fork_server_is_killed) {
     CHECK_EQ(eng_take(JOB(.fn = "seven")), 7);
     for (int i = 0; i < 3; i++) {
         sk_driver_lock(eng);
-        kill(sk_container_of(eng, struct sk_local, base)->pool.srv.pid, SIGKILL);
+        kill(sk_container_of(eng, struct sk_local, base)->forksrv.pid, SIGKILL);
         sk_driver_unlock(eng);
         CHECK_EQ(eng_take(JOB(.fn = "die_below", .a = {VAL(0), VAL(0)}, .n_a = 2, .retries = 9)), (int)atomic_load(&gate->w[0]) - 1);
         atomic_store(&gate->w[0], 0);
@@ -700,13 +700,13 @@ TEST(local_server_cannot_be_restarted_for_an_actor) {
     sk_driver_lock(eng);
     char *const *argv = l->pool.spawn.argv;
     l->pool.spawn.argv = no_such;
-    kill(l->pool.srv.pid, SIGKILL);
+    kill(l->forksrv.pid, SIGKILL);
     sk_driver_unlock(eng);
     int64_t end = test_patience();
     for (bool gone = false; !gone;) {
         CHECK_LT(sk_now_ns(), end);
         sk_driver_lock(eng);
-        gone = l->pool.srv_dead;
+        gone = l->pool.server_dead;
         sk_driver_unlock(eng);
     }
     sk_oid ready;
@@ -1856,7 +1856,7 @@ static void inherit(struct sk_sink *s, const struct sk_event *ev, size_t n) {
 /* Kills the worker that runs yield_and_hang while nobody has heard what it said last; its death and that are heard in one turn, here. */
 static void await_deaths(struct sk_local *l, uint64_t n) {
     while (l->stats.n_worker_deaths < n) {
-        struct pollfd p = {.fd = l->pool.srv.sock, .events = POLLIN};
+        struct pollfd p = {.fd = l->forksrv.sock, .events = POLLIN};
         CHECK_EQ(poll(&p, 1, (int)((test_patience() - sk_now_ns()) / SK_MS)), 1);
         sk_host_reports(l);
     }
@@ -1914,7 +1914,7 @@ TEST(
     CHECK_EQ(l->pool.n_live, 3);
     CHECK(sk_container_of(l->pool.workers[0]->sent.next, struct sk_ltask, on)->sink == &h.s);
     die_unheard(l, l->pool.workers[1]);
-    CHECK(kill(l->pool.srv.pid, SIGKILL) == 0);
+    CHECK(kill(l->forksrv.pid, SIGKILL) == 0);
     await_deaths(l, 3);
     sk_driver_unlock(eng);
     eng_wait_stat("tasks_known", 0);

@@ -1,5 +1,5 @@
 /* local.c - the local engine: worker processes and a shared-memory store on this machine, the loop in the user's process. This file opens and closes it; what
- * its calls do is in engine/local/driver_*.c, and in a worker in engine/local/driver/client.c. */
+ * its calls do is in engine/local/driver/calls_*.c, and in a worker in engine/local/worker/engine.c. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -15,76 +15,18 @@
 extern const struct sk_engine_class sk_engine_by_local;
 
 static void free_all(struct sk_local *l) {
-    uint64_t k;
-    void *v;
     sk_space_close(l);
     sk_moves_close(l);
     sk_lmem_close(l);
-    if (l->own) {
-        sk_obj_drain(l);
-        for (uint32_t c = 0; sk_own_each(l->own, &c, &k, &v);) {
-            struct sk_obj *o = v;
-            if (o->state == SK_O_READY && o->where == SK_V_INLINE) sk_inl_drop(o->u.inl);
-            sk_free(o->st);
-            for (struct sk_dep *d = o->deps; d;) {
-                struct sk_dep *next = d->next;
-                sk_free(d);
-                d = next;
-            }
-            sk_free(o);
-        }
-    }
-    if (l->lin) {
-        for (uint32_t c = 0; sk_lineage_each(l->lin, &c, &k, &v);) {
-            struct sk_ltask *t = v;
-            t->kept = false;
-            if (sk_map_get(&l->tasks, t->id) != t) sk_ltask_free(l, t);
-        }
-        sk_lineage_destroy(l->lin);
-    }
-    sk_vec_free(&l->recovery.lost);
-    sk_vec_free(&l->recovery.relics);
-    for (uint32_t i = 0; sk_map_next(&l->tasks, &i, &k, &v);) {
-        struct sk_ltask *t = v;
-        sk_ltask_aside_free(t);
-        sk_inl_drop(t->end_inl);
-        for (struct sk_dep *d = t->stream_waiters; d;) {
-            struct sk_dep *next = d->next;
-            sk_free(d);
-            d = next;
-        }
-        sk_vec_free(&t->yields);
-        sk_vec_free(&t->note_hash);
-        sk_free(t);
-    }
-    for (uint32_t i = 0; sk_map_next(&l->fns, &i, &k, &v);) {
-        struct sk_fn *f = v;
-        sk_free(f->name);
-        sk_free(f->def);
-        sk_free(f);
-    }
-    while (!sk_list_empty(&l->actors.all)) {
-        struct sk_lactor *a = sk_container_of(l->actors.all.next, struct sk_lactor, link);
-        sk_list_del(&a->link);
-        sk_name_free(&a->name);
-        sk_actor_free(a);
-    }
-    for (uint32_t i = 0; i < l->pool.n_used; i++) {
-        struct sk_lworker *w = l->pool.workers[i];
-        if (!w) continue;
-        sk_list_splice(&w->reqs, &w->watches);
-        while (!sk_list_empty(&w->reqs)) {
-            struct sk_list *it = w->reqs.next;
-            sk_list_del(it);
-            sk_free(sk_container_of(it, struct sk_req, link));
-        }
-        sk_lmem_gone(w);
-    }
+    sk_objs_free(l);
+    sk_recover_close(l);
+    sk_ltasks_free(l);
+    sk_fns_free(l);
+    sk_actors_free(l);
+    sk_reqs_free(l);
     sk_pool_close(l);
     sk_lgroups_free(l);
     sk_history_free(&l->past);
-    sk_map_deinit(&l->tasks);
-    sk_map_deinit(&l->fns);
     sk_place_deinit(&l->place);
     if (l->own) sk_own_destroy(l->own);
     struct sk_store_stats st = {0};
@@ -103,7 +45,7 @@ static void free_all(struct sk_local *l) {
     }
     sk_res_names_deinit(&l->names);
     pthread_cond_destroy(&l->turn);
-    pthread_cond_destroy(&l->host.server);
+    pthread_cond_destroy(&l->server_up);
     pthread_mutex_destroy(&l->mu);
     sk_free(l);
 }
@@ -121,7 +63,7 @@ static void l_close(struct sk_engine *e) {
         sk_driver_lock(e);
     }
     (void)sk_lgraphs_end(l, "the engine is shut down");
-    while (!sk_list_empty(&l->watches)) sk_req_fire(l, sk_container_of(l->watches.next, struct sk_req, link));
+    sk_req_fire_all(l);
     sk_driver_unlock(e);
     sk_look_close();
     sk_host_stop(l);
@@ -177,21 +119,17 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     pthread_condattr_init(&ca);
     pthread_condattr_setclock(&ca, CLOCK_MONOTONIC);
     pthread_cond_init(&l->turn, &ca);
-    pthread_cond_init(&l->host.server, &ca);
+    pthread_cond_init(&l->server_up, &ca);
     pthread_condattr_destroy(&ca);
-    sk_map_init(&l->tasks, SK_TAG_ENGINE);
-    sk_map_init(&l->fns, SK_TAG_ENGINE);
-    sk_list_init(&l->actors.all);
-    sk_list_init(&l->actors.wanting);
-    sk_list_init(&l->due.tasks);
-    sk_list_init(&l->actors.names);
-    sk_list_init(&l->groups.names);
-    sk_list_init(&l->groups.all);
-    sk_list_init(&l->watches);
-    sk_list_init(&l->graphs.all);
-    sk_list_init(&l->promises);
-    if (conf->graphs) l->graphs.hooks = *conf->graphs;
     l->upcalls = &sk_upcalls;
+    sk_ltasks_init(l, conf->task_retries);
+    sk_fns_init(l);
+    sk_actors_init(l);
+    sk_lgroups_init(l);
+    sk_reqs_init(l);
+    sk_lgraphs_init(l, conf->graphs);
+    sk_promises_init(l);
+    sk_stored_init(l);
     sk_space_init(l);
     sk_moves_init(l);
     l->n_cpu = conf->total.amount[SK_RES_CPU] / SK_RES_UNIT;
@@ -200,7 +138,7 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     sk_rc rc = sk_place_init(&l->place, &conf->total, err);
     if (rc != SK_OK) goto out;
     SK_GO(sk_pool_open(l, conf, err));
-    l->place.deep_above = SK_MIN(16 + 4 * (uint32_t)SK_MAX(l->n_cpu, 0), l->pool.n_slots / 2);
+    sk_place_nested_first(&l->place, SK_MIN(16 + 4 * (uint32_t)SK_MAX(l->n_cpu, 0), l->pool.n_slots / 2));
     SK_GO(sk_res_names_init(&l->names, conf->custom_names, conf->n_custom, err));
     if (sk_res_devices(&l->names)) sk_place_devices(&l->place, sk_res_devices(&l->names));
     SK_GO(sk_place_more_init(&l->place, conf->more, sk_res_n_more(&l->names), err));
@@ -209,9 +147,7 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     l->hooks.interrupted_ctx = conf->interrupted_ctx;
     l->hooks.named = conf->named;
     l->hooks.named_ctx = conf->named_ctx;
-    l->task_retries = conf->task_retries;
-    l->recovery.lineage_bytes = conf->lineage_bytes ? conf->lineage_bytes : LINEAGE_BYTES;
-    SK_GO(sk_lineage_create(&l->lin, l->recovery.lineage_bytes, err));
+    SK_GO(sk_recover_open(l, conf->lineage_bytes ? conf->lineage_bytes : LINEAGE_BYTES, err));
     SK_GO(sk_seg_create(&l->ctl_seg, "skate-ctl", 4096 + l->pool.n_slots * sk_slot_stride(), false, err));
     SK_GO(sk_seg_create(&l->data_seg, "skate-data", SK_ALIGN(SK_MAX(conf->store_bytes, 1u << 20), 4096), true, err));
     SK_GO(sk_store_create(&l->store, l->data_seg.size, err));

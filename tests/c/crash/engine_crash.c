@@ -204,14 +204,14 @@ TEST_SLOW(crash_fork_server_points, 300) {
                 snprintf(fault, sizeof fault, "%s:kill:%d", points[p], n);
                 eng_open(&(struct eng_opt){.server_fault = fault});
                 const struct sk_local *l = sk_container_of(eng, struct sk_local, base);
-                pid_t first = l->pool.srv.pid;
+                pid_t first = l->forksrv.pid;
                 CHECK_EQ(works[k](), want);
                 eng_settle_fast();
                 int64_t until = test_patience();
                 bool gone = false;
                 do { /* a third fork is not always needed; the first one is, and the watch hears of it some time */
                     sk_driver_lock(eng);
-                    gone = l->pool.srv_dead || l->pool.srv.pid != first;
+                    gone = l->pool.server_dead || l->forksrv.pid != first;
                     sk_driver_unlock(eng);
                     CHECK_MSG(gone || n > 1 || sk_now_ns() < until, "%s: the server lives", fault);
                 } while (!gone && n == 1 && sched_yield() == 0);
@@ -264,7 +264,7 @@ static pid_t choose(const struct kills *k, bool with_server) {
     size_t n = SK_MIN(eng->state->workers(eng, w, SK_COUNT(w)), SK_COUNT(w)), up = 0;
     struct sk_local *l = sk_container_of(eng, struct sk_local, base);
     sk_driver_lock(eng);
-    pid_t srv = l->pool.srv_dead ? 0 : l->pool.srv.pid;
+    pid_t srv = l->pool.server_dead ? 0 : l->forksrv.pid;
     sk_driver_unlock(eng);
     for (size_t i = 0; i < n; i++) up += w[i].state == 1 || w[i].state == 2;
     const struct sk_worker_info *x = n ? &w[test_below(n)] : NULL;
@@ -486,7 +486,7 @@ TEST(crash_refused_system_calls) {
     char text[1500];
     eng_open(&(struct eng_opt){0});
     CHECK_OK(sk_fault_set("forksrv.start", SK_FAULT_FAIL, 0));
-    kill(sk_container_of(eng, struct sk_local, base)->pool.srv.pid, SIGKILL);
+    kill(sk_container_of(eng, struct sk_local, base)->forksrv.pid, SIGKILL);
     CHECK_EQ(eng_error(JOB(.fn = "make", .a = {VAL(4)}, .n_a = 1, .retries = 5), text, sizeof text), SK_EDEAD);
     CHECK_STR_HAS(text, "fault injected");
     sk_fault_clear();

@@ -95,6 +95,32 @@ def test_every_room_of_the_extension_has_its_row():
     assert not shape.rings(allowed)
 
 
+def test_writes_to_what_another_file_owns_are_seen():
+    text = """
+void f(struct sk_local *l, struct sk_lactor *a, const struct sk_lactor *only_read, struct sk_lworker *w) {
+    if (l->space.n == 3 || l->space.waiting) return;
+    l->space.n = 3;
+    l->pool.n_live++;
+    --l->mem.n;
+    l->space.list[2].x |= 1;
+    sk_list_push_back(&l->actors.all, &a->link);
+    a->state = SK_A_DEAD;
+    w->actor->leaving = true;
+    struct sk_pool *p = &l->pool;
+    p->n_used = 1;
+    w->pid = a->state != 2 && only_read->state <= 1;
+}
+void g(struct sk_local *l, struct sk_other *a) {
+    a->state = 1;
+}
+"""
+    lines = lambda file: [int(x.split(":")[1]) for x in shape.writes_across(shape.ROOT / "src/engine/local/driver" / file, text)]  # noqa: E731
+    assert lines("loop.c") == [4, 5, 6, 7, 8, 9, 10, 12]
+    assert lines("space_disk.c") == [5, 6, 8, 9, 10, 12]
+    assert lines("actor.c") == [4, 5, 6, 7, 12]
+    assert lines("local_int.h") == []
+
+
 @pytest.mark.slow
 def test_the_tree_keeps_its_shape():
     values, _, c = shape.measure()

@@ -97,6 +97,21 @@ void sk_actor_free(struct sk_lactor *a) {
     sk_free(a);
 }
 
+void sk_actors_init(struct sk_local *l) {
+    sk_list_init(&l->actors.all);
+    sk_list_init(&l->actors.wanting);
+    sk_list_init(&l->actors.names);
+}
+
+void sk_actors_free(struct sk_local *l) {
+    while (!sk_list_empty(&l->actors.all)) {
+        struct sk_lactor *a = sk_container_of(l->actors.all.next, struct sk_lactor, link);
+        sk_list_del(&a->link);
+        sk_name_free(&a->name);
+        sk_actor_free(a);
+    }
+}
+
 /* ---- its life --------------------------------------------------------------------------------------------------------------------- */
 
 sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const uint8_t *spec, size_t len, const struct sk_aspec *as,
@@ -261,7 +276,7 @@ void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
     for (struct sk_list *it = a->queue.next; a->state != SK_A_DEAD && it != &a->queue && a->n_sent < a->depth && a->worker;) {
         struct sk_ltask *t = call_of(it); /* behind the constructor: the ring keeps the order */
         if (a->n_sent && !a->n_groups && (a->worker->n_rooms || l->place.depth_cap)) {
-            l->space.held_back = true; /* memory is short: a call that is queued there holds its arguments in it */
+            sk_space_hold_back(l); /* memory is short: a call that is queued there holds its arguments in it */
             return;
         }
         bool behind = false;
@@ -353,7 +368,7 @@ void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why) {
         for (struct sk_list *it = w->sent.prev; it != &w->sent;) { /* not begun: they end with those in the queue, below */
             struct sk_ltask *t = call_of(it);
             it = it->prev;
-            if (!t->is_init && sk_ltask_unsend(l, w, t)) sk_list_push_front(&a->queue, &t->on);
+            if (!t->is_init && sk_ltask_unsend(l, w, t)) sk_actor_call_again(a, t);
         }
         w->actor = NULL;                                 /* its process is of no use to others: user state is in it */
         w->had_actor = a->id;                            /* and loops of graphs, which are told when it has ended */
@@ -365,17 +380,34 @@ void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why) {
     if (a->init->state == SK_T_FINISHED) sk_ltask_let_args_go(l, a->init);
     else sk_ltask_fail(l, a->init, SK_EACTOR, "the actor died before it was ready: %s", why);
     sk_actor_fail_calls(l, a, why);
-    l->progress++;
+    sk_progressed(l);
 }
 
-void sk_actor_init_failed(struct sk_local *l, struct sk_lactor *a) { sk_actor_dead(l, a, "its constructor failed"); }
+void sk_actor_init_failed(struct sk_local *l, struct sk_lactor *a, uint32_t kind, struct sk_inl *error) {
+    SK_ASSERT(a->state != SK_A_DEAD && !a->dead_value);
+    a->dead_kind = kind; /* calls of this actor end with the same error */
+    a->dead_value = error;
+    sk_actor_dead(l, a, "its constructor failed");
+}
+
+void sk_actor_began(struct sk_lactor *a) {
+    SK_ASSERT(a->state == SK_A_STARTING);
+    a->state = SK_A_ALIVE;
+    a->asked = false;
+}
+
+void sk_actor_worker_gone(struct sk_lactor *a) { a->worker = NULL; }
+
+void sk_actor_ends(struct sk_lactor *a) { a->stopping = a->no_restart = true; }
+
+void sk_actor_leaves(struct sk_lactor *a) { a->leaving = true; }
 
 void sk_actor_kill(struct sk_local *l, struct sk_lactor *a, bool no_restart) {
     if (a->state == SK_A_DEAD) return;
     if (no_restart) {
         /* Calls that are on its worker end when the worker's death is reported; those that wait end now. */
         struct sk_lworker *w = a->worker;
-        a->stopping = a->no_restart = true;
+        sk_actor_ends(a);
         sk_name_free(&a->name);
         if (w) {
             static const char WHY[] = "The actor is dead because it was killed by `ray.kill`";

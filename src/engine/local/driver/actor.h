@@ -1,10 +1,11 @@
 /* actor.h - actors: a worker of their own, calls in order, restarts.
  *
- * Calls: extent, launch, memory, object, link, pool, send, state, task. */
+ * Calls: extent, launch, memory, object, link, pool, send, space, state, task. */
 #ifndef SK_LOCAL_ACTOR_H
 #define SK_LOCAL_ACTOR_H
 
 #include "engine/engine_int.h"
+#include "engine/local/driver/task.h"
 #include "engine/names.h"
 #include "engine/place.h"
 #include "engine/verdict.h"
@@ -52,11 +53,23 @@ struct sk_lactor {
     uint32_t n_groups, groups[];
 };
 
+void sk_actors_init(struct sk_local *l);
+void sk_actors_free(struct sk_local *l);
 sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base_id, const uint8_t *spec, size_t len, const struct sk_aspec *as,
                       struct sk_err *err);
 void sk_actor_advance(struct sk_local *l, struct sk_lactor *a); /* send what can be sent, start, stop */
 void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why);
-void sk_actor_init_failed(struct sk_local *l, struct sk_lactor *a);
+void sk_actor_init_failed(struct sk_local *l, struct sk_lactor *a, uint32_t kind, struct sk_inl *error); /* with a reference to it */
+void sk_actor_began(struct sk_lactor *a);                                                                /* its constructor has run */
+void sk_actor_worker_gone(struct sk_lactor *a); /* its process has ended: what becomes of the actor follows */
+void sk_actor_ends(struct sk_lactor *a);        /* with its process: it is not started again, and its calls are not finished */
+void sk_actor_leaves(struct sk_lactor *a);      /* its process said that it ends */
+/* A call that was sent is not on its worker any more. */
+static inline void sk_actor_call_left(struct sk_lactor *a) {
+    if (a->n_sent) a->n_sent--;
+}
+/* And is the next that is sent: it was not begun, or is repeated. */
+static inline void sk_actor_call_again(struct sk_lactor *a, struct sk_ltask *t) { sk_list_push_front(&a->queue, &t->on); }
 void sk_actor_kill(struct sk_local *l, struct sk_lactor *a, bool no_restart);                      /* by who asks for it */
 void sk_actor_fail_calls(struct sk_local *l, struct sk_lactor *a, const char *why);                /* those that are not on its worker */
 void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, bool charged, const char *why); /* charged: it costs a restart */

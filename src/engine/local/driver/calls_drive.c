@@ -17,9 +17,9 @@ sk_rc sk_driver_closed(struct sk_err *err) { return SK_ERR(err, SK_ECLOSED, "the
 /* Lock held (once). Returns with the lock held. */
 static sk_rc drive(struct sk_local *l, bool (*done)(void *), void *arg, int64_t deadline, const struct sk_waited *w);
 sk_rc sk_driver_wait(struct sk_local *l, bool (*done)(void *), void *arg, int64_t deadline, const struct sk_waited *w) {
-    l->space.n_inside++;
+    sk_space_caller_waits(l, true);
     sk_rc rc = drive(l, done, arg, deadline, w);
-    l->space.n_inside--;
+    sk_space_caller_waits(l, false);
     return rc;
 }
 

@@ -23,18 +23,17 @@ static bool room_done(void *arg) { return ((struct sk_room *)arg)->rc != SK_EAGA
 
 static sk_rc wait_for_room(struct sk_local *l, uint64_t len, sk_off *off, struct sk_err *err) {
     struct sk_room r = {.len = len, .min = len, .rc = SK_EAGAIN, .err = err};
-    sk_list_push_back(&l->space.rooms, &r.link);
-    sk_bell_ring(&l->ctl->bell[0]); /* another caller may be driving, asleep */
+    sk_space_await(l, &r);
     sk_rc rc;
     bool stop = false;
     while ((rc = sk_driver_wait(l, room_done, &r, sk_now_ns() + INTERRUPT_NS, &(struct sk_waited){.verb = "room in the object store"})) ==
                SK_ETIMEOUT &&
            !stop) {
-        l->space.n_inside++; /* still waiting */
+        sk_space_caller_waits(l, true); /* still */
         sk_driver_unlock(&l->base);
         stop = l->hooks.interrupted && l->hooks.interrupted(l->hooks.interrupted_ctx);
         sk_driver_lock(&l->base);
-        l->space.n_inside--;
+        sk_space_caller_waits(l, false);
     }
     sk_list_del(&r.link);
     if (rc != SK_OK && r.rc == SK_OK && !l->closing) SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, r.off, len, NULL));
@@ -82,10 +81,9 @@ sk_rc sk_driver_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out
     }
     sk_driver_lock(e);
     struct sk_obj *o = NULL;
-    sk_rc rc = l->closing ? sk_driver_closed(err) : sk_obj_new(l, l->next_id + 1, SK_PROC_DRIVER, &o, err);
+    sk_rc rc = l->closing ? sk_driver_closed(err) : sk_obj_new(l, sk_new_ids(l, 1), SK_PROC_DRIVER, &o, err);
     if (rc == SK_OK) {
         SK_ASSERT(o);
-        l->next_id++;
         o->kind = p->kind;
         o->len = len;
         if (buf) {
@@ -151,10 +149,10 @@ static bool get_done(void *arg) {
             return true;
         }
         if (SK_UNLIKELY(o->gone)) {
-            uint64_t n_spilled = w->l->space.n_out;
+            uint64_t n_spilled = w->l->stored.n_out;
             sk_recover_lost(w->l, o->id);
             sk_loop_dispatch(w->l); /* may find at once that it cannot be made again: READY, an error */
-            if (n_spilled != w->l->space.n_out) {
+            if (n_spilled != w->l->stored.n_out) {
                 w->at = 0;
                 return false;
             }
@@ -167,7 +165,7 @@ static bool get_done(void *arg) {
 }
 
 static void view_drop(struct sk_local *l, struct sk_view *v) {
-    l->space.n_eased++;
+    sk_space_released(l);
     if (v->token & 1) (void)sk_store_unpin(l->store, SK_PROC_DRIVER, v->token >> 1);
     else if (v->token) sk_inl_drop((struct sk_inl *)(uintptr_t)v->token);
     v->token = 0;
@@ -181,14 +179,12 @@ sk_rc sk_driver_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t de
     sk_rc rc = l->closing ? SK_ECLOSED : SK_OK;
     if (rc == SK_OK && !get_done(&w)) {
         w.get = (struct sk_getter){.ids = (const uint64_t *)ids, .n = n};
-        sk_list_push_back(&l->space.gets, &w.get.link);
-        if (!sk_list_empty(&l->space.restores)) sk_bell_ring(&l->ctl->bell[0]); /* another caller may be driving, asleep */
+        sk_space_get_begins(l, &w.get);
         do { /* again: something may be lost, or spilled, after it was seen */
             rc = sk_driver_wait(l, get_done, &w, deadline, &(struct sk_waited){"get()", ids, n, 0});
-            if (l->space.n_disk) w.at = 0;
+            if (l->stored.n_disk) w.at = 0;
         } while (rc == SK_OK && !get_done(&w));
-        sk_list_del(&w.get.link);
-        l->space.n_eased++;
+        sk_space_get_over(l, &w.get);
     }
     if (rc == SK_OK) rc = w.rc;
     for (size_t i = 0; rc == SK_OK && i < n; i++) {

@@ -53,12 +53,9 @@ static sk_rc l_stream_wait(struct sk_engine *e, sk_tid t, int64_t deadline, stru
 static sk_rc l_stream_end(struct sk_engine *e, sk_tid t, uint32_t kind, sk_oid *out, struct sk_err *err) {
     struct sk_local *l = sk_local_of(e);
     sk_driver_lock(e);
-    uint64_t id = l->next_id + 1;
+    uint64_t id = sk_new_ids(l, 1);
     sk_rc rc = l->closing ? sk_driver_closed(err) : sk_stream_end(l, t.v, id, SK_PROC_DRIVER, kind, err);
-    if (rc == SK_OK) {
-        l->next_id = id;
-        *out = (sk_oid){id};
-    }
+    if (rc == SK_OK) *out = (sk_oid){id};
     sk_driver_unlock(e);
     return rc;
 }
@@ -167,8 +164,7 @@ static sk_rc l_group_create(struct sk_engine *e, const struct sk_group_spec *s, 
                                   .space = {s->space, s->space ? strlen(s->space) : 0},
                                   .name = {s->name, s->name ? strlen(s->name) : 0}};
     sk_driver_lock(e);
-    uint64_t base = l->next_id + 1;
-    l->next_id += 2;
+    uint64_t base = sk_new_ids(l, 2);
     sk_rc rc = l->closing ? sk_driver_closed(err) : sk_lgroup_create(l, SK_PROC_DRIVER, base, &spec, err);
     if (rc == SK_OK) {
         *out = base;
@@ -292,8 +288,9 @@ static uint32_t l_graphs_living(struct sk_engine *e) {
 static sk_rc l_promise(struct sk_engine *e, sk_oid *out, struct sk_err *err) {
     struct sk_local *l = sk_local_of(e);
     sk_driver_lock(e);
-    sk_rc rc = l->closing ? sk_driver_closed(err) : sk_promise_new(l, SK_PROC_DRIVER, l->next_id + 1, err);
-    if (rc == SK_OK) *out = (sk_oid){++l->next_id};
+    uint64_t id = sk_new_ids(l, 1);
+    sk_rc rc = l->closing ? sk_driver_closed(err) : sk_promise_new(l, SK_PROC_DRIVER, id, err);
+    if (rc == SK_OK) *out = (sk_oid){id};
     sk_driver_unlock(e);
     return rc;
 }
@@ -341,7 +338,7 @@ static sk_rc l_preload(struct sk_engine *e, struct sk_bytes note, struct sk_err 
     struct sk_local *l = sk_local_of(e);
     sk_driver_lock(e);
     sk_rc rc = l->closing ? sk_driver_closed(err) : SK_OK;
-    if (rc == SK_OK && !l->pool.srv_dead) rc = sk_forksrv_note(&l->pool.srv, note.p, note.n, err);
+    if (rc == SK_OK && !l->pool.server_dead) rc = sk_forksrv_note(&l->forksrv, note.p, note.n, err);
     sk_driver_unlock(e);
     return rc;
 }

@@ -64,12 +64,12 @@ static size_t l_status(struct sk_engine *e, char *buf, size_t cap) {
         (unsigned long long)s.sealed_bytes, (unsigned long long)s.leased_bytes, (unsigned long long)s.warm_bytes,
         (unsigned long long)s.peak_bytes, (unsigned long long)s.n_pins, (long long)sk_mem_bytes(SK_TAG_ENGINE),
         (unsigned long long)d.n_written, (unsigned long long)d.written_bytes, (unsigned long long)d.n_read,
-        (unsigned long long)d.read_bytes, (unsigned long long)d.io_read_bytes, (unsigned long long)l->space.n_disk,
-        (unsigned long long)l->space.disk_object_bytes, (unsigned long long)d.disk_bytes, (unsigned long long)d.quota_bytes,
+        (unsigned long long)d.read_bytes, (unsigned long long)d.io_read_bytes, (unsigned long long)l->stored.n_disk,
+        (unsigned long long)l->stored.disk_object_bytes, (unsigned long long)d.disk_bytes, (unsigned long long)d.quota_bytes,
         (unsigned long long)d.n_failed, (unsigned long long)l->space.n_overflow, (unsigned long long)l->space.overflow_bytes,
         (unsigned long long)sk_store_overflow_used(l->store), (unsigned long long)l->space.n_spoiled,
         (unsigned long long)l->mem.limit_bytes, (unsigned long long)l->mem.used_bytes, (unsigned long long)l->mem.heap_bytes,
-        (unsigned long long)l->mem.n_stopped, (unsigned long long)l->mem.n_kernel_killed, l->mem.n_alone);
+        (unsigned long long)l->mem.n_stopped, (unsigned long long)l->mem.n_kernel_killed, l->n_alone);
     sk_driver_unlock(e);
     return (size_t)n + 1;
 }

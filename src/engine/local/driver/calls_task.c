@@ -53,8 +53,7 @@ static sk_rc submission_begin(struct sk_engine *e, const struct sk_task_spec *s,
         sk_free(m->heap);
         return sk_driver_closed(err);
     }
-    m->base = l->next_id + 1;
-    l->next_id += n_ids;
+    m->base = sk_new_ids(l, n_ids);
     l->now_ns = sk_now_ns();
     return SK_OK;
 }

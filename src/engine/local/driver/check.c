@@ -129,7 +129,7 @@ bool sk_local_check(struct sk_local *l) {
     for (uint32_t c = 0; sk_own_each(l->own, &c, &id, &v);) NEED(object_ok(l, id, v));
     for (uint32_t i = 0; i < l->pool.n_used; i++) NEED(!l->pool.workers[i] || worker_ok(l->pool.workers[i]));
     SK_LIST_EACH (it, &l->actors.all) NEED(actor_ok(l, sk_container_of(it, struct sk_lactor, link), &want, &unreferenced));
-    NEED(sk_pool_check(l) && sk_space_check(l) && sk_lgraphs_check(l));
+    NEED(sk_pool_check(l) && sk_stored_check(l) && sk_space_check(l) && sk_lgraphs_check(l));
     return streams == l->n_worker_streams && want == wanting(&l->actors.wanting, 0) && unreferenced == l->actors.n_unreferenced &&
            ready == l->place.n_ready;
 }

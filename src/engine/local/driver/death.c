@@ -64,7 +64,7 @@ static void let_all_go(struct sk_local *l, struct sk_lworker *w) {
     sk_space_worker_gone(l, w);
     for (uint32_t i = 0; i < w->big.n; i++) sk_store_unref(l->store, w->big.p[i]);
     SK_DCHECK(!w->actor || w->actor->worker == w || !w->actor->worker);
-    if (w->actor) w->actor->worker = NULL; /* not its actor any more, so it is not dead */
+    if (w->actor) sk_actor_worker_gone(w->actor); /* not its actor any more, so it is not dead */
 }
 
 /* ---- the verdict is carried out ------------------------------------------------------------------------------------------------------------------ */
@@ -142,7 +142,7 @@ static void actor_lost(struct inquest *q, struct sk_lactor *a) {
     sk_actor_fail_hasty(q->l, a, q->why);
     for (struct sk_list *it; (it = sk_list_last(&q->again));) { /* in front of those not sent */
         sk_list_del(it);
-        sk_list_push_front(&a->queue, it);
+        sk_actor_call_again(a, sk_container_of(it, struct sk_ltask, on));
     }
     sk_actor_worker_died(q->l, a, q->charged, q->why);
 }
@@ -198,5 +198,5 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
     if (bad_start) sk_pool_bad_start(l, why);
     sk_obj_drain(l);
     l->pumping = false;
-    l->progress += existed; /* a process that the system refused changes nothing; `stuck` of loop.c waits while nothing does */
+    if (existed) sk_progressed(l); /* a process that the system refused changes nothing; `stuck` of loop.c waits while nothing does */
 }

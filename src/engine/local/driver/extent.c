@@ -19,8 +19,8 @@ static void *head_of(const struct sk_local *l, const struct sk_lgraph *g) { retu
 static void give_back(struct sk_local *l, struct sk_extent x) {
     sk_rc rc = sk_store_unlease(l->store, SK_PROC_DRIVER, x.off, x.len, NULL); /* whole: cannot fail */
     SK_ASSERT(rc == SK_OK);
-    l->space.n_eased++;
-    l->progress++;
+    sk_space_released(l);
+    sk_progressed(l);
 }
 
 static void end(struct sk_local *l, struct sk_lgraph *g) {
@@ -48,7 +48,7 @@ sk_rc sk_lgraph_open(struct sk_local *l, uint32_t proc, uint64_t *id, struct sk_
     if (!n) return SK_ERR(err, SK_ENOMEM, "no memory for a compiled graph");
     SK_DCHECK(proc == SK_PROC_DRIVER || proc);
     n->owner = proc;
-    *id = n->id = ++l->next_id;
+    *id = n->id = sk_new_ids(l, 1);
     sk_list_push_back(&l->graphs.all, &n->link);
     return SK_OK;
 }
@@ -114,6 +114,11 @@ bool sk_lgraphs_end(struct sk_local *l, const char *why) {
         used |= graph_of(it)->has_head && l->graphs.hooks.in_use && l->graphs.hooks.in_use(head_of(l, graph_of(it)));
     }
     return used;
+}
+
+void sk_lgraphs_init(struct sk_local *l, const struct sk_graph_hooks *hooks) {
+    sk_list_init(&l->graphs.all);
+    if (hooks) l->graphs.hooks = *hooks;
 }
 
 void sk_lgraphs_free(struct sk_local *l) {

@@ -27,6 +27,7 @@ struct sk_lgraphs {
     struct sk_graph_hooks hooks;
 };
 
+void sk_lgraphs_init(struct sk_local *l, const struct sk_graph_hooks *hooks); /* hooks NULL: none */
 sk_rc sk_lgraph_open(struct sk_local *l, uint32_t proc, uint64_t *id, struct sk_err *err) SK_MUST_USE;
 void sk_lgraph_close(struct sk_local *l, uint32_t proc, uint64_t id); /* proc is its owner, else nothing happens */
 /* The driver's lease [off, +len) is the graph's from now on. SK_ECLOSED: there is no such graph; SK_ENOMEM. The lease was given back then. */

@@ -5,6 +5,20 @@
 #include "base/mem.h"
 #include "engine/local/driver/local_int.h"
 
+void sk_fns_init(struct sk_local *l) { sk_map_init(&l->fns, SK_TAG_ENGINE); }
+
+void sk_fns_free(struct sk_local *l) {
+    uint64_t id;
+    void *v;
+    for (uint32_t i = 0; sk_map_next(&l->fns, &i, &id, &v);) {
+        struct sk_fn *f = v;
+        sk_free(f->name);
+        sk_free(f->def);
+        sk_free(f);
+    }
+    sk_map_deinit(&l->fns);
+}
+
 sk_rc sk_fn_define(struct sk_local *l, uint64_t fid, struct sk_bytes name, struct sk_bytes def, struct sk_err *err) {
     if (!fid) return SK_ERR(err, SK_EINVAL, "function id 0");
     if (sk_map_get(&l->fns, fid)) return SK_OK;

@@ -63,7 +63,7 @@ sk_rc sk_lgroup_remove(struct sk_local *l, uint64_t id, struct sk_err *err) {
     for (uint32_t i = 0; i < l->pool.n_used; i++) { /* what runs in it */
         struct sk_lworker *w = l->pool.workers[i];
         if (!w || w->place.in != g->place) continue;
-        if (w->actor) w->actor->stopping = w->actor->no_restart = true;
+        if (w->actor) sk_actor_ends(w->actor);
         sk_driver_link_kill(l, w, "its placement group was removed");
     }
     sk_place_group_remove(&l->place, g->place);
@@ -108,6 +108,11 @@ size_t sk_lgroups_write(struct sk_local *l, void *buf, size_t cap) {
         w = sk_wr_init(buf, cap);
     }
     return w.n;
+}
+
+void sk_lgroups_init(struct sk_local *l) {
+    sk_list_init(&l->groups.all);
+    sk_list_init(&l->groups.names);
 }
 
 void sk_lgroups_free(struct sk_local *l) {

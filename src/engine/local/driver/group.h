@@ -29,6 +29,7 @@ struct sk_lgroup_spec { /* what is asked for; borrowed */
     struct sk_bytes space, name;
 };
 
+void sk_lgroups_init(struct sk_local *l);
 /* base: the group, base + 1: its ready object. */
 sk_rc sk_lgroup_create(struct sk_local *l, uint32_t proc, uint64_t base, const struct sk_lgroup_spec *s, struct sk_err *err) SK_MUST_USE;
 sk_rc sk_lgroup_remove(struct sk_local *l, uint64_t id, struct sk_err *err) SK_MUST_USE;

@@ -35,7 +35,7 @@ static void report(struct sk_local *l, const struct sk_fork_report *r) {
 void sk_host_reports(struct sk_local *l) {
     for (;;) {
         struct sk_fork_report r;
-        sk_rc rc = sk_forksrv_next(&l->pool.srv, &r, NULL);
+        sk_rc rc = sk_forksrv_next(&l->forksrv, &r, NULL);
         if (rc == SK_OK) {
             report(l, &r);
             continue;
@@ -53,7 +53,7 @@ void sk_host_reports(struct sk_local *l) {
                 l, false,
                 "the fork server is killed before a worker is ready; a user may do so, and the kernel when memory is short (dmesg)");
         struct sk_err err;
-        if (!none && !l->closing && l->pool.srv_dead) SK_IGNORE(sk_pool_server(l, &err)); /* refused: the next spawn tries again */
+        if (!none && !l->closing && l->pool.server_dead) SK_IGNORE(sk_pool_server(l, &err)); /* refused: the next spawn tries again */
         return;
     }
 }
@@ -128,15 +128,15 @@ NO_REDZONES static void *watch_main(void *arg) {
     sk_space_depth = 1; /* it is one of the engine's own, and never waits for room */
     pthread_mutex_lock(&l->mu);
     while (!l->closing) {
-        if (l->pool.srv_dead) {
-            pthread_cond_wait(&l->host.server, &l->mu);
+        if (l->pool.server_dead) {
+            pthread_cond_wait(&l->server_up, &l->mu);
             continue;
         }
-        int sock = l->pool.srv.sock;
+        int sock = l->forksrv.sock;
         pthread_mutex_unlock(&l->mu);
         watch_sleep(sock);
         pthread_mutex_lock(&l->mu);
-        if (l->closing || l->pool.srv_dead) continue;
+        if (l->closing || l->pool.server_dead) continue;
         sk_host_reports(l);
         sk_loop_dispatch(l);
         if (l->n_callers) pthread_cond_broadcast(&l->turn);
@@ -173,12 +173,12 @@ sk_rc sk_host_start(struct sk_local *l, struct sk_err *err) {
 void sk_host_stop(struct sk_local *l) {
     if (l->host.threads_up) {
         if (sk_pool_fd_lost(l)) fprintf(stderr, "skate: " SK_FD_LOST "\n");
-        pthread_cond_broadcast(&l->host.server);
+        pthread_cond_broadcast(&l->server_up);
         pthread_cancel(l->host.watch_thread);
         sk_bell_ring(&l->ctl->bell[1]);
         pthread_join(l->host.loop_thread, NULL);
         pthread_join(l->host.watch_thread, NULL);
         l->host.threads_up = false;
     }
-    sk_forksrv_stop(&l->pool.srv);
+    sk_forksrv_stop(&l->forksrv);
 }

@@ -146,7 +146,7 @@ void sk_driver_link_interrupt(struct sk_local *l, struct sk_lworker *w) {
     const struct sk_ltask *t = sk_map_get(&l->tasks, w->interrupt);
     if (!t || t->worker != w || t->state != SK_T_SENT || atomic_load_explicit(&w->sh->interrupted, memory_order_acquire) == t->id)
         w->interrupt = 0;
-    else if (!w->killed && w->pid > 0) SK_IGNORE(sk_forksrv_kill(&l->pool.srv, w->pid, SIGINT, NULL));
+    else if (!w->killed && w->pid > 0) SK_IGNORE(sk_forksrv_kill(&l->forksrv, w->pid, SIGINT, NULL));
 }
 
 void sk_driver_link_retire(struct sk_local *l, struct sk_lworker *w) {
@@ -157,7 +157,7 @@ void sk_driver_link_kill(struct sk_local *l, struct sk_lworker *w, const char *w
     if (w->killed) return;
     w->killed = true;
     w->kill_why = why;
-    if (w->pid > 0) SK_IGNORE(sk_forksrv_kill(&l->pool.srv, w->pid, SIGKILL, NULL));
+    if (w->pid > 0) SK_IGNORE(sk_forksrv_kill(&l->forksrv, w->pid, SIGKILL, NULL));
     /* Not started yet: killed when its STARTED report comes. Its death arrives as a report. */
     sk_driver_link_retire(l, w);
 }

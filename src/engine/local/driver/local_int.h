@@ -52,8 +52,9 @@
 struct sk_local {
     struct sk_engine base;
     const struct sk_upcalls *upcalls;
-    pthread_mutex_t mu;  /* recursive; guards everything below */
-    pthread_cond_t turn; /* callers waiting for their turn to drive, or for progress by another driver */
+    pthread_mutex_t mu;       /* recursive; guards everything below */
+    pthread_cond_t turn;      /* callers waiting for their turn to drive, or for progress by another driver */
+    pthread_cond_t server_up; /* the watch thread, while there is no fork server */
     bool driving, closing;
     bool pumping; /* messages are read, or a worker is buried: a sink called from there that submits reads none */
     uint32_t n_callers;
@@ -64,6 +65,7 @@ struct sk_local {
     int64_t spin_ns; /* of a caller that waits */
 
     /* what is shared with workers, and the pure parts */
+    struct sk_forksrv forksrv;
     struct sk_seg ctl_seg, data_seg;
     struct sk_ctl *ctl;
     struct sk_store *store;
@@ -77,12 +79,14 @@ struct sk_local {
     struct sk_map fns;
     uint32_t n_worker_streams; /* streams that workers read */
     uint32_t n_nested;         /* known tasks that tasks submitted */
+    uint32_t n_alone;          /* known tasks that are to run alone */
     int32_t task_retries;
     struct {                  /* task.c */
         struct sk_list tasks; /* sk_ltask.place.link: their arguments are all there, and they are looked at in turn (sk_ltask_due) */
         bool looking;
     } due;
 
+    struct sk_stored_all stored;
     struct sk_space space;
     struct sk_moves moves;
     struct sk_lgraphs graphs; /* extent */
@@ -131,8 +135,7 @@ struct sk_local {
     struct { /* host: the engine's threads */
         pthread_t loop_thread, watch_thread;
         bool threads_up;
-        bool roomy;            /* found so at the last look: much more was known than is now */
-        pthread_cond_t server; /* the watch thread, while there is none */
+        bool roomy; /* found so at the last look: much more was known than is now */
     } host;
     struct { /* of the program, from its opening on: see conf.h */
         bool (*interrupted)(void *ctx);
@@ -146,12 +149,25 @@ struct sk_local {
 };
 
 static inline struct sk_obj *sk_obj_get(struct sk_local *l, uint64_t id) { return sk_own_get(l->own, id); }
+/* Something changed that somebody may wait for. */
+static inline void sk_progressed(struct sk_local *l) { l->progress++; }
+/* n ids that nothing had before; the first of them. */
+static inline uint64_t sk_new_ids(struct sk_local *l, uint32_t n) {
+    l->next_id += n;
+    return l->next_id - n + 1;
+}
+/* Somebody who used memory of the store let some go: a value, a view of it, an argument, a lease. What waits for room may look for it again. */
+static inline void sk_space_released(struct sk_local *l) { l->space.n_released++; }
+static inline bool sk_space_awaited(const struct sk_local *l) { /* somebody waits for room, or for an object on disk */
+    return !sk_list_empty(&l->space.rooms) || !sk_list_empty(&l->stored.in[SK_STORED_WANTED]);
+}
 static inline void sk_lmem_turn(struct sk_local *l, int64_t now_ns) {
     if (SK_UNLIKELY(now_ns >= l->mem.next_ns)) sk_lmem_look(l, now_ns);
 }
 static inline bool sk_lmem_may_start(struct sk_local *l) { /* asked before each launch; sets place.launch */
-    l->place.launch = SK_LIKELY(sk_memory_free(&l->mem.policy, l->mem.n_alone != 0)) ? SK_LAUNCH_ALL : sk_lmem_mode(l);
-    return l->place.launch == SK_LAUNCH_ALL || l->place.launch == SK_LAUNCH_ONE;
+    enum sk_place_launch mode = SK_LIKELY(sk_memory_free(&l->mem.policy, l->n_alone != 0)) ? SK_LAUNCH_ALL : sk_lmem_mode(l);
+    sk_place_allow(&l->place, mode);
+    return mode == SK_LAUNCH_ALL || mode == SK_LAUNCH_ONE;
 }
 
 bool sk_local_check(struct sk_local *l); /* check.c: every structure against the others */

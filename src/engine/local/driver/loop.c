@@ -65,11 +65,8 @@ static void fail_stuck(struct sk_local *l) {
 
 /* No process can be started. It was found out in the middle of a step of an actor or of a death, which may still look at what fails here and is freed. */
 static void fail_in_vain(struct sk_local *l) {
-    if (SK_LIKELY(!l->pool.in_vain[0])) return;
     char why[sizeof l->pool.in_vain];
-    memcpy(why, l->pool.in_vain, sizeof why);
-    l->pool.in_vain[0] = 0;
-    sk_loop_fail_waiting(l, SK_EDEAD, why);
+    if (sk_pool_take_in_vain(l, why, sizeof why)) sk_loop_fail_waiting(l, SK_EDEAD, why);
 }
 
 /* Oldest first; what stands behind one that stays could not start either. True: one of them waits for a process only. */
@@ -164,7 +161,7 @@ void sk_loop_dispatch_at(struct sk_local *l, int64_t now) {
 struct sk_pace_view sk_loop_view(const struct sk_local *l, int64_t now_ns, uint32_t n_messages) {
     /* Looked at now: what a caller finds lost, or on disk, after the last turn is begun by the next one, and nobody else wakes us for it. */
     SK_DCHECK(l->place.n_idle + l->place.n_starting <= l->pool.n_live);
-    bool space = l->space.waiting || !sk_list_empty(&l->space.restores) || !sk_list_empty(&l->space.rooms);
+    bool space = l->space.waiting || sk_space_awaited(l);
     return (struct sk_pace_view){.now_ns = now_ns,
                                  .n_messages = n_messages,
                                  .n_live = l->pool.n_live,

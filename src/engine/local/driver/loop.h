@@ -11,6 +11,7 @@ struct sk_local;
 struct sk_ltask;
 struct sk_lactor;
 struct sk_req;
+struct sk_inl;
 
 /* What parts below tell parts above: raised by the one in front, heard by the one behind. loop.c has the table; everything else calls downwards. */
 struct sk_upcalls {
@@ -24,8 +25,8 @@ struct sk_upcalls {
     void (*call_ready)(struct sk_ltask *t);                         /* task: the arguments of a held call are there */
     void (*call_over)(struct sk_ltask *t);                          /* task: a call has ended */
     void (*advance)(struct sk_local *l, struct sk_lactor *a);       /* task, space: it may go on */
-    void (*init_failed)(struct sk_local *l, struct sk_lactor *a);   /* task: its constructor */
-    void (*came_back)(struct sk_local *l);                          /* space: what can begin now begins, before more room is looked for */
+    void (*init_failed)(struct sk_local *l, struct sk_lactor *a, uint32_t kind, struct sk_inl *error); /* task: its constructor */
+    void (*came_back)(struct sk_local *l); /* space: what can begin now begins, before more room is looked for */
     sk_rc (*full)(struct sk_local *l, uint32_t proc, uint64_t len, sk_off *off,
                   struct sk_err *err); /* link: the store is, and the message must go */
 };

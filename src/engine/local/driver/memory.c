@@ -72,7 +72,7 @@ static struct sk_memory_proc proc_of(struct sk_local *l, struct sk_lworker *w, i
     } else if (w->place.state == SK_W_LEASED && t) {
         p.what = SK_MEMORY_BUSY;
         p.since_ns = w->place.since_ns;
-        p.alone = t->alone;
+        p.alone = sk_ltask_alone(t);
         p.retriable = t->spec.max_retries != 0 && l->mem.oom_retries >= 0;
     }
     if (p.what == SK_MEMORY_ACTOR || p.what == SK_MEMORY_BUSY)
@@ -125,7 +125,7 @@ static void budget(struct sk_local *l, int64_t now) {
 
 static bool runs_alone(const struct sk_lworker *w) {
     const struct sk_ltask *t = task_on(w);
-    return t && t->alone;
+    return t && sk_ltask_alone(t);
 }
 
 static uint32_t n_running(const struct sk_local *l, const struct sk_lworker *but) { /* of tasks that wait for nothing */
@@ -190,7 +190,7 @@ void sk_lmem_hold(struct sk_local *l, struct sk_lworker *w, bool still) {
     if (fd < 0) return; /* it has ended, or there is no descriptor left: it grows on */
     /* It may have ended unreported, and the number be a stranger's. Looked at after the descriptor is there: whoever has the number now is who is
      * signalled, or nobody is. */
-    bool ours = sk_proc_state(w->pid, &state, &parent) && parent == l->pool.srv.pid && state != 'T' && state != 't';
+    bool ours = sk_proc_state(w->pid, &state, &parent) && parent == l->forksrv.pid && state != 'T' && state != 't';
     w->mem.pidfd = fd;
     w->mem.paused = ours && send_signal(fd, SIGSTOP);
     if (!w->mem.paused) (void)close(fd);
@@ -226,7 +226,7 @@ void sk_lmem_look(struct sk_local *l, int64_t now) {
     sk_memory_decide(&m->policy, &v, &plan);
     m->next_ns = plan.next_ns;
     uint64_t size = l->data_seg.size, floor = size / 8;
-    l->space.cap_bytes = plan.store_max_bytes < size ? SK_MAX(plan.store_max_bytes, floor) : 0;
+    sk_space_cap(l, plan.store_max_bytes < size ? SK_MAX(plan.store_max_bytes, floor) : 0);
     if (plan.punch_bytes) punch(l, plan.punch_bytes);
     if (plan.leave >= 0) sk_driver_link_leave(l, m->who.p[plan.leave], "memory is short, and it was idle");
     if (plan.stop >= 0) stop(l, m->who.p[plan.stop], &m->procs.p[plan.stop], plan.share_bytes);
@@ -290,13 +290,14 @@ void sk_lmem_stopped(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *
     struct sk_lmem *m = &l->mem;
     char name[200], last[80], hand[520];
     struct sk_err err = {.msg = ""};
-    t->n_oom++;
-    struct sk_verdict_stop stop = {
-        .n_stops = t->n_oom, .max_retries = t->spec.max_retries, .oom_retries = m->oom_retries, .alone = t->alone, .beside = w->mem.beside};
+    sk_ltask_stopped_for_memory(t);
+    struct sk_verdict_stop stop = {.n_stops = t->n_oom,
+                                   .max_retries = t->spec.max_retries,
+                                   .oom_retries = m->oom_retries,
+                                   .alone = sk_ltask_alone(t),
+                                   .beside = w->mem.beside};
     if (sk_verdict_memory(&stop, last, sizeof last)) {
-        if (t->alone || sk_place_alone(&l->place, t->spec.shape, &t->place.shape, &err) == SK_OK) {
-            m->n_alone += !t->alone;
-            t->alone = true;
+        if (sk_ltask_run_alone(l, t, &err) == SK_OK) {
             sk_ltask_retry(l, t, SK_EOOM, sk_lmem_story(w));
             return;
         }
@@ -326,11 +327,11 @@ sk_rc sk_lmem_info(struct sk_local *l, struct sk_memory_info *out, struct sk_mem
                                    .store_may_bytes = l->space.cap_bytes ? l->space.cap_bytes : s.size_bytes,
                                    .store_used_bytes = s.leased_bytes + s.sealed_bytes,
                                    .store_present_bytes = sk_seg_present(&l->data_seg),
-                                   .spilled_bytes = l->space.disk_object_bytes,
+                                   .spilled_bytes = l->stored.disk_object_bytes,
                                    .heap_bytes = m->heap_bytes,
                                    .n_stopped = m->n_stopped,
                                    .n_kernel_killed = m->n_kernel_killed,
-                                   .n_alone = m->n_alone};
+                                   .n_alone = l->n_alone};
     memcpy(out->where, m->where, sizeof out->where);
     if (!sk_proc_anon(getpid(), &out->driver_heap_bytes)) out->driver_heap_bytes = 0;
     *n = m->who.n;
@@ -368,6 +369,8 @@ sk_rc sk_lmem_open(struct sk_local *l, const struct sk_engine_conf *conf, struct
 }
 
 void sk_lmem_close(struct sk_local *l) {
+    for (uint32_t i = 0; i < l->pool.n_used; i++)
+        if (l->pool.workers[i]) sk_lmem_gone(l->pool.workers[i]);
     sk_sysmem_destroy(l->mem.sys);
     l->mem.sys = NULL;
     sk_vec_free(&l->mem.procs);

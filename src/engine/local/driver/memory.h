@@ -27,7 +27,6 @@ struct sk_lmem { /* memory.c */
     char where[160];
     uint64_t kills_seen; /* by the kernel, at the last look */
     int64_t kills_ns;    /* when that changed */
-    uint32_t n_alone;    /* tasks that are to run alone */
     bool was_held, failed, any_paused;
     uint64_t n_stopped, n_kernel_killed;
     struct sk_memory_procs {

@@ -48,7 +48,7 @@ static void runs_again(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const c
     t->attempt++;
     l->stats.n_retries++;
     t->state = SK_T_READY;
-    sk_list_push_front(&a->queue, &t->on);
+    sk_actor_call_again(a, t);
     sk_actor_advance(l, a);
 }
 
@@ -59,7 +59,7 @@ static void ended_otherwise(struct sk_local *l, struct sk_ltask *t, enum sk_verd
     char name[200];
     switch (over) {
     case SK_OVER_EXIT:
-        a->leaving = true;
+        sk_actor_leaves(a);
         sk_ltask_fail(l, t, SK_EACTOR, "the actor is dead: exit_actor() was called in it");
         if (!init) sk_actor_dead(l, a, "exit_actor() was called in it"); /* the end of its constructor was its own */
         break;
@@ -110,9 +110,8 @@ static void ended_well(struct sk_local *l, struct sk_ltask *t, struct sk_bytes n
         sk_ltask_emit(t, &ev);
     }
     if (t->is_init) {
-        SK_DCHECK(a->state == SK_A_STARTING && a->init == t);
-        a->state = SK_A_ALIVE;
-        a->asked = false;
+        SK_DCHECK(a->init == t);
+        sk_actor_began(a);
     }
     sk_ltask_end(l, t);
     if (a) sk_actor_advance(l, a);
@@ -194,22 +193,7 @@ static void submit_failed(struct sk_local *l, uint32_t proc, uint64_t base, stru
     struct sk_rd r = sk_rd_init(spec.p, spec.n);
     uint32_t n = sk_spec_read(&r, &s) ? s.n_returns : 1;
     struct sk_inl *e = sk_engine_error(err->code, err->msg);
-    struct sk_ltask *t = n == SK_STREAMING ? sk_calloc(SK_TAG_ENGINE, sizeof *t) : NULL;
-    if (t && sk_map_put(&l->tasks, base, t) == SK_OK) {
-        t->id = base;
-        t->owner = proc;
-        t->is_stream = true;
-        sk_list_init(&t->on);
-        sk_list_init(&t->place.link);
-        t->state = SK_T_FINISHED;
-        t->ended = true;
-        t->stream_done = 1;
-        t->end_error = sk_obj_error(l, SK_KIND_ENGINE_ERROR, e ? (void *)e->bytes : (void *)"", e ? e->len : 0);
-        sk_stream_ended(l, t, true, SK_KIND_ENGINE_ERROR, e);
-        l->n_worker_streams++;
-    } else {
-        sk_free(t);
-    }
+    if (n == SK_STREAMING) sk_ltask_refused_stream(l, proc, base, e);
     for (uint32_t i = 0; n != SK_STREAMING && i < n; i++) {
         struct sk_obj *o = NULL;
         if (sk_obj_new(l, base + 1 + i, proc, &o, NULL) != SK_OK) break;
@@ -353,7 +337,7 @@ static void on_UNWATCH(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r
 static void on_LEAVE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     (void)r;
     if (!w->actor) return;
-    w->actor->leaving = true;
+    sk_actor_leaves(w->actor);
     if (w->actor->init->worker == w) return; /* its constructor runs, and its end says so */
     sk_actor_dead(l, w->actor, "exit_actor() was called in it");
 }
@@ -397,7 +381,7 @@ static void on_EXTENTFREE(struct sk_local *l, struct sk_lworker *w, struct sk_rd
 
 static void on_GIVE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     uint64_t off = sk_rd_u64(r), len = sk_rd_u64(r);
-    l->space.n_eased++;
+    sk_space_released(l);
     if (sk_store_unlease(l->store, w->proc, off, len, NULL) != SK_OK && /* from the middle: only sealing cuts there */
         sk_store_commit(l->store, w->proc, off, len, NULL) == SK_OK)
         sk_store_unref(l->store, off);
@@ -413,7 +397,7 @@ static void on_PIN(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
 
 static void on_UNPIN(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     (void)sk_store_unpin(l->store, w->proc, sk_rd_u64(r));
-    l->space.n_eased++;
+    sk_space_released(l);
 }
 
 static void on_DEFINE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
@@ -548,7 +532,7 @@ uint32_t sk_loop_pump(struct sk_local *l) {
     l->pumping = false;
     if (n) {
         sk_obj_drain(l);
-        l->progress++;
+        sk_progressed(l);
     }
     sk_actor_sweep(l);
     return n;

@@ -49,6 +49,27 @@ void sk_obj_drain(struct sk_local *l) {
     while (l->lin && sk_lineage_next_free(l->lin, &id, &data)) l->upcalls->unkept(l, data);
 }
 
+void sk_objs_free(struct sk_local *l) {
+    uint64_t id;
+    void *v;
+    if (!l->own) return;
+    sk_obj_drain(l);
+    for (uint32_t c = 0; sk_own_each(l->own, &c, &id, &v);) {
+        struct sk_obj *o = v;
+        if (o->state == SK_O_READY && o->where == SK_V_INLINE) sk_inl_drop(o->u.inl);
+        sk_free(o->st);
+        sk_deps_free(o->deps);
+        sk_free(o);
+    }
+}
+
+void sk_deps_free(struct sk_dep *list) {
+    for (struct sk_dep *d = list, *next; d; d = next) {
+        next = d->next;
+        sk_free(d);
+    }
+}
+
 static void dep_free(struct sk_dep *d) {
     SK_DCHECK(*d->at == d && *d->more_at == d);
     if ((*d->at = d->next)) d->next->at = d->at;
@@ -97,7 +118,7 @@ void sk_obj_ready(struct sk_local *l, struct sk_obj *o) {
     SK_DCHECK(o->state == SK_O_PENDING);
     o->state = SK_O_READY;
     o->maker = NULL;
-    l->progress++;
+    sk_progressed(l);
     if (!o->deps) return;
     uint64_t id = o->id;
     if (SK_UNLIKELY(o->gone)) {
@@ -121,7 +142,7 @@ struct sk_inl *sk_inl_new(const void *p, size_t n) {
 
 uint64_t sk_obj_error(struct sk_local *l, uint32_t kind, const void *bytes, size_t n) {
     struct sk_obj *o = NULL;
-    uint64_t id = ++l->next_id;
+    uint64_t id = sk_new_ids(l, 1);
     if (sk_obj_new(l, id, SK_PROC_DRIVER, &o, NULL) != SK_OK) return 0;
     o->kind = kind;
     o->where = SK_V_INLINE;

@@ -54,6 +54,7 @@ static inline void sk_obj_home(uint32_t proc,
                                sk_off off) { /* a value of the store begins there, made by proc: a machine may want to know */
     if (SK_UNLIKELY(sk_machine_ != NULL)) sk_machine_->sealed(sk_machine_->ctx, proc, off);
 }
+void sk_objs_free(struct sk_local *l); /* at the end of the engine, before its tasks */
 sk_rc sk_obj_new(struct sk_local *l, uint64_t id, uint32_t proc, struct sk_obj **out, struct sk_err *err);
 /* New object with this value and a reference of the driver: errors of streams. 0 when there is no memory. */
 uint64_t sk_obj_error(struct sk_local *l, uint32_t kind, const void *bytes, size_t n);
@@ -64,6 +65,7 @@ void sk_obj_drain(struct sk_local *l);                                          
 sk_rc sk_dep_add(struct sk_dep **list, struct sk_ltask *t, struct sk_req *q) SK_MUST_USE; /* one of the two waits */
 void sk_dep_done(struct sk_local *l, struct sk_obj *o);                                   /* tells the waiters, as long as it is READY */
 void sk_dep_tell(struct sk_local *l, struct sk_dep *d);                                   /* one of them; d is gone */
+void sk_deps_free(struct sk_dep *list);                                                   /* at the end of the engine: nobody is told */
 void sk_dep_forget(struct sk_dep *waits);                                                 /* all that somebody waits for */
 struct sk_inl *sk_inl_new(const void *p, size_t n);
 void sk_inl_drop(struct sk_inl *i);

@@ -17,7 +17,7 @@ uint64_t sk_part_find(const struct sk_ltask *t, uint32_t arg) {
 sk_rc sk_part_make(struct sk_local *l, struct sk_ltask *t, uint32_t arg, const struct sk_obj *o, const struct sk_val *v) {
     SK_ASSERT(o->state == SK_O_READY && o->where == SK_V_DISK && o->st->at.stretch && !o->st->part);
     SK_ASSERT(v->len && v->off <= o->len && v->len <= o->len - v->off);
-    uint64_t id = l->next_id + 1;
+    uint64_t id = sk_new_ids(l, 1);
     struct sk_obj *part = NULL;
     struct sk_stored_part *s = sk_calloc(SK_TAG_ENGINE, sizeof *s);
     if (!t->aside) t->aside = sk_calloc(SK_TAG_ENGINE, sizeof *t->aside);
@@ -26,8 +26,8 @@ sk_rc sk_part_make(struct sk_local *l, struct sk_ltask *t, uint32_t arg, const s
         sk_free(s);
         return SK_ENOMEM;
     }
-    l->next_id = id;
-    *s = (struct sk_stored_part){.st = {.o = part, .at = o->st->at, .part = true}, .whole = o->id, .len = o->len, .at = v->off};
+    *s = (struct sk_stored_part){
+        .st = {.o = part, .at = o->st->at, .state = SK_STORED_DISK, .part = true}, .whole = o->id, .len = o->len, .at = v->off};
     sk_list_init(&s->st.link);
     sk_list_init(&s->st.sibling);
     sk_spill_share(&s->st.at, o->len);

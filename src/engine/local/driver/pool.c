@@ -50,7 +50,7 @@ static void free_strings(char *const *v) {
 
 sk_rc sk_pool_open(struct sk_local *l, const struct sk_engine_conf *conf, struct sk_err *err) {
     struct sk_pool *p = &l->pool;
-    p->srv.sock = -1;
+    l->forksrv.sock = -1;
     p->n_slots = conf->max_workers ? SK_MIN(conf->max_workers, 65536) : 1024; /* a slot that is never used costs nothing */
     p->idle_reap_ns = conf->idle_reap_ns ? conf->idle_reap_ns : IDLE_REAP_NS;
     p->workers = sk_calloc(SK_TAG_ENGINE, p->n_slots * sizeof *p->workers);
@@ -75,7 +75,7 @@ void sk_pool_close(struct sk_local *l) {
 
 bool sk_pool_fd_lost(const struct sk_local *l) {
     return !sk_machine_ &&
-           (sk_seg_lost(&l->ctl_seg) || sk_seg_lost(&l->data_seg) || sk_forksrv_lost(&l->pool.srv) || sk_prints_lost(l->prints));
+           (sk_seg_lost(&l->ctl_seg) || sk_seg_lost(&l->data_seg) || sk_forksrv_lost(&l->forksrv) || sk_prints_lost(l->prints));
 }
 
 sk_rc sk_pool_server(struct sk_local *l, struct sk_err *err) {
@@ -95,22 +95,29 @@ sk_rc sk_pool_server(struct sk_local *l, struct sk_err *err) {
     snprintf(ctl, sizeof ctl, "SKATE_CTL=%d,%zu,%d,%zu,%d,%zu,%d", l->ctl_seg.fd, l->ctl_seg.size, l->data_seg.fd, l->data_seg.size,
              l->data_seg.tail_fd, l->data_seg.tail, hand);
     env[n] = ctl;
-    sk_rc rc = sk_forksrv_start(&l->pool.srv, l->pool.spawn.argv, env, keep, n_keep, err);
+    sk_rc rc = sk_forksrv_start(&l->forksrv, l->pool.spawn.argv, env, keep, n_keep, err);
     sk_free(env);
     if (rc != SK_OK) return rc;
-    l->pool.srv_dead = false;
+    l->pool.server_dead = false;
     l->pool.n_servers++;
-    pthread_cond_broadcast(&l->host.server);
-    if (l->pool.spawn.note.n) rc = sk_forksrv_note(&l->pool.srv, l->pool.spawn.note.p, l->pool.spawn.note.n, err);
+    pthread_cond_broadcast(&l->server_up);
+    if (l->pool.spawn.note.n) rc = sk_forksrv_note(&l->forksrv, l->pool.spawn.note.p, l->pool.spawn.note.n, err);
     return rc;
 }
 
 bool sk_pool_server_gone(struct sk_local *l) {
-    l->pool.srv_dead = true;
-    return sk_forksrv_stop(&l->pool.srv);
+    l->pool.server_dead = true;
+    return sk_forksrv_stop(&l->forksrv);
 }
 
 static void in_vain(struct sk_local *l, const char *why) { snprintf(l->pool.in_vain, sizeof l->pool.in_vain, "%.300s", why); }
+
+bool sk_pool_take_in_vain(struct sk_local *l, char *why, size_t cap) {
+    if (SK_LIKELY(!l->pool.in_vain[0])) return false;
+    (void)snprintf(why, cap, "%s", l->pool.in_vain);
+    l->pool.in_vain[0] = 0;
+    return true;
+}
 
 void sk_pool_server_failed(struct sk_local *l, bool by_itself, const char *why) {
     if (sk_pool_fd_lost(l)) {
@@ -141,7 +148,7 @@ void sk_pool_bad_start(struct sk_local *l, const char *why) {
 void sk_pool_started(struct sk_local *l, struct sk_lworker *w, int32_t pid) {
     w->pid = pid;
     l->pool.refused.n = 0;
-    if (w->killed) SK_IGNORE(sk_forksrv_kill(&l->pool.srv, w->pid, SIGKILL, NULL));
+    if (w->killed) SK_IGNORE(sk_forksrv_kill(&l->forksrv, w->pid, SIGKILL, NULL));
 }
 
 void sk_pool_refused(struct sk_local *l, struct sk_lworker *w, int32_t e) {
@@ -209,7 +216,7 @@ struct sk_lworker *sk_pool_spawn(struct sk_local *l) {
         in_vain(l, SK_FD_LOST);
         return NULL;
     }
-    if (l->pool.srv_dead) {
+    if (l->pool.server_dead) {
         if (!sk_starts_may(&l->pool.starts, sk_now_ns())) return NULL; /* whoever waits looks again soon as long as something is ready */
         if (sk_pool_server(l, &err) != SK_OK) {
             sk_pool_server_failed(l, true, err.msg);
@@ -233,7 +240,7 @@ struct sk_lworker *sk_pool_spawn(struct sk_local *l) {
     sk_list_init(&w->watches);
     sk_map_init(&w->known, SK_TAG_ENGINE);
     sk_place_worker_init(&w->place);
-    if (sk_forksrv_spawn(&l->pool.srv, i, &err) != SK_OK) {
+    if (sk_forksrv_spawn(&l->forksrv, i, &err) != SK_OK) {
         sk_free(w);
         return NULL;
     }
@@ -323,6 +330,6 @@ bool sk_pool_check(const struct sk_local *l) {
         live++;
         evicted += w->evicted;
     }
-    return live == p->n_live && evicted == p->n_evicted && p->n_used <= p->n_slots && sk_forksrv_check(&p->srv) &&
-           atomic_load_explicit(&l->ctl->n_used, memory_order_relaxed) == p->n_used && (!p->srv_dead || p->srv.pid == 0);
+    return live == p->n_live && evicted == p->n_evicted && p->n_used <= p->n_slots && sk_forksrv_check(&l->forksrv) &&
+           atomic_load_explicit(&l->ctl->n_used, memory_order_relaxed) == p->n_used && (!p->server_dead || l->forksrv.pid == 0);
 }

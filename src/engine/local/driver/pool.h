@@ -28,8 +28,7 @@ struct sk_pool {                 /* pool.c */
     } refused;
     int64_t look_ns; /* when they are looked at next: sk_pool_look */
     int64_t idle_reap_ns;
-    struct sk_forksrv srv;
-    bool srv_dead;
+    bool server_dead;        /* l->forksrv has ended; a new one is started when a worker is wanted */
     struct sk_starts starts; /* of servers */
     uint64_t n_servers;      /* that were started, with the first */
     struct {                 /* how a fork server is started, from the engine's opening on */
@@ -65,6 +64,8 @@ bool sk_pool_fd_lost(const struct sk_local *l); /* the user has closed descripto
 bool sk_pool_server_gone(struct sk_local *l);
 /* One ended, or could not be started, and no worker was ready: the next one has to wait, or what waits for workers fails, by the loop. */
 void sk_pool_server_failed(struct sk_local *l, bool by_itself, const char *why);
+/* Why what waits for workers waits in vain, once, into why[cap]; false: it does not. */
+bool sk_pool_take_in_vain(struct sk_local *l, char *why, size_t cap);
 bool sk_pool_any_up(const struct sk_local *l);
 bool sk_pool_check(const struct sk_local *l);
 #define SK_BAD_STARTS 8 /* so many processes in a row that end before they are ready: it is no accident */

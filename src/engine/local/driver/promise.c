@@ -60,6 +60,8 @@ void sk_promises_proc_dead(struct sk_local *l, uint32_t proc, const char *how) {
     }
 }
 
+void sk_promises_init(struct sk_local *l) { sk_list_init(&l->promises); }
+
 void sk_promises_free(struct sk_local *l) {
     while (!sk_list_empty(&l->promises)) {
         struct promise *p = promise_of(l->promises.next);

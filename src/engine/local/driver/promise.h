@@ -16,6 +16,7 @@ sk_rc sk_promise_new(struct sk_local *l, uint32_t proc, uint64_t id,
 /* Its value, once; as sk_obj_set. One that nobody wants any more is thrown away. False: proc promised no such object. */
 bool sk_promise_keep(struct sk_local *l, uint32_t proc, uint64_t id, const struct sk_val *v, const void *bytes, struct sk_ids in);
 void sk_promises_proc_dead(struct sk_local *l, uint32_t proc, const char *how); /* those that it has not kept are errors that say so */
+void sk_promises_init(struct sk_local *l);
 void sk_promises_free(struct sk_local *l);
 bool sk_promised(const struct sk_local *l, uint64_t id); /* it is to be kept still; for check.c */
 

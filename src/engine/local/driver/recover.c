@@ -22,6 +22,24 @@ enum { TASK_BYTES = 104, ARG_BYTES = 32, OBJ_BYTES = 80 }; /* what lineage itsel
 
 static struct sk_aside *aside(struct sk_ltask *t) { return t->aside ? t->aside : (t->aside = sk_calloc(SK_TAG_ENGINE, sizeof *t->aside)); }
 
+sk_rc sk_recover_open(struct sk_local *l, uint64_t lineage_bytes, struct sk_err *err) {
+    l->recovery.lineage_bytes = lineage_bytes;
+    return sk_lineage_create(&l->lin, lineage_bytes, err);
+}
+
+void sk_recover_close(struct sk_local *l) {
+    uint64_t id;
+    void *v;
+    for (uint32_t c = 0; l->lin && sk_lineage_each(l->lin, &c, &id, &v);) {
+        struct sk_ltask *t = v;
+        t->kept = false;
+        if (sk_map_get(&l->tasks, t->id) != t) sk_ltask_free(l, t);
+    }
+    if (l->lin) sk_lineage_destroy(l->lin);
+    sk_vec_free(&l->recovery.lost);
+    sk_vec_free(&l->recovery.relics);
+}
+
 void sk_recover_unkept(struct sk_local *l, struct sk_ltask *t) {
     uint64_t culprit;
     enum sk_lost_why why = sk_lineage_freed_why(l->lin, &culprit);
@@ -220,9 +238,8 @@ static bool keep_relic(struct sk_local *l, const struct sk_obj *o) {
     struct sk_obj *r = NULL;
     if (!sk_own_n_inner(l->own, o->id) || !sk_store_pins(l->store, o->u.off)) return false;
     if (!sk_vec_reserve(&l->recovery.relics, SK_TAG_ENGINE, l->recovery.relics.n + 1) ||
-        sk_obj_new(l, l->next_id + 1, SK_PROC_DRIVER, &r, NULL) != SK_OK)
+        sk_obj_new(l, sk_new_ids(l, 1), SK_PROC_DRIVER, &r, NULL) != SK_OK)
         return false; /* no memory: then one that it finds may be gone, and getting it says so */
-    l->next_id++;
     r->state = SK_O_READY;
     r->kind = o->kind;
     r->len = o->len;
@@ -250,7 +267,7 @@ void sk_recover_lost(struct sk_local *l, uint64_t oid) {
     struct sk_obj *o = sk_obj_get(l, oid);
     if (!o || o->state != SK_O_READY || (o->where != SK_V_STORE && o->where != SK_V_DISK)) return;
     l->n_lost++;
-    l->progress++;
+    sk_progressed(l);
     if (o->st && o->st->follower && o->where == SK_V_DISK) sk_moves_note(l, o->st, false);
     if (o->st) sk_stored_gone(l, o); /* who waits for it to be read waits on */
     /* Without memory to pin them they are kept for good: better than bytes that change under a task. */

@@ -14,7 +14,9 @@ struct sk_obj;
 /* The bytes of this object are lost (nothing happens if it has none in the store). Whoever waits for it, or asks from now on, gets the value
  * that the next dispatch has made again, or an error value with SK_ELOST and the reason. Views that are out keep their bytes. */
 void sk_recover_lost(struct sk_local *l, uint64_t oid);
-void sk_recover_run(struct sk_local *l); /* submits what makes lost objects again */
+sk_rc sk_recover_open(struct sk_local *l, uint64_t lineage_bytes, struct sk_err *err) SK_MUST_USE;
+void sk_recover_close(struct sk_local *l); /* with the finished tasks that lineage keeps */
+void sk_recover_run(struct sk_local *l);   /* submits what makes lost objects again */
 static inline enum sk_lost_why
 sk_recover_why(const struct sk_ltask *t) { /* of an object that it makes, as long as lineage does not keep it */
     return t->spec.actor              ? SK_LOST_ACTOR

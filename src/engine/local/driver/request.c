@@ -6,12 +6,30 @@
 #include "engine/local/driver/local_int.h"
 #include "engine/watch.h"
 
+void sk_reqs_init(struct sk_local *l) { sk_list_init(&l->watches); }
+
+void sk_reqs_free(struct sk_local *l) {
+    for (uint32_t i = 0; i < l->pool.n_used; i++) {
+        struct sk_lworker *w = l->pool.workers[i];
+        if (!w) continue;
+        sk_list_splice(&w->reqs, &w->watches);
+        while (!sk_list_empty(&w->reqs)) {
+            struct sk_list *it = w->reqs.next;
+            sk_list_del(it);
+            sk_free(sk_container_of(it, struct sk_req, link));
+        }
+    }
+}
+
+void sk_req_fire_all(struct sk_local *l) {
+    while (!sk_list_empty(&l->watches)) sk_req_fire(l, sk_container_of(l->watches.next, struct sk_req, link));
+}
+
 void sk_req_free(struct sk_local *l, struct sk_req *q) {
     sk_dep_forget(q->waits);
     SK_DCHECK(!q->waits);
     for (uint32_t i = 0; i < q->n; i++) sk_own_unhold(l->own, q->oids[i]);
-    l->space.n_eased++;
-    sk_list_del(&q->get.link);
+    sk_space_get_over(l, &q->get);
     sk_list_del(&q->link);
     sk_free(q);
 }
@@ -217,7 +235,7 @@ void sk_req_wait(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct
     if (type == SK_M_GET) {
         q->get.ids = q->oids;
         q->get.n = n;
-        sk_list_push_back(&l->space.gets, &q->get.link);
+        sk_space_get_begins(l, &q->get);
     }
     if (q->n_ready >= q->want) sk_req_reply(l, q, SK_OK);
     else sk_worker_waits(l, w);

@@ -167,11 +167,11 @@ void sk_ltask_left(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w,
     SK_DCHECK(w->claimed[t->claim / 64] >> t->claim % 64 & 1);
     sk_list_del(&t->on);
     t->worker = NULL;
-    l->space.n_eased++;
+    sk_space_released(l);
     w->claimed[t->claim / 64] &= ~(UINT64_C(1) << t->claim % 64);
     if (w->place.state == SK_W_LEASED) sk_place_done(&l->place, &w->place, ran_ns, ran_ns >= 0 ? sk_now_ns() : 0);
     sk_driver_link_retire(l, w);
-    if (w->actor && w->actor->n_sent) w->actor->n_sent--;
+    if (w->actor) sk_actor_call_left(w->actor);
     w->idle_since_ns = 0;
     if (SK_UNLIKELY(t->aside != NULL)) sk_ltask_old_left(l, t, w);
 }

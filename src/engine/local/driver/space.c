@@ -16,7 +16,7 @@
  * object has been read, while the next one is the first already.
  * *Once*: what is waited for would only be read again, so taking it must lead somewhere. It is taken in one campaign, in which nothing is read; if
  * that was not enough, what is left is up to those who use memory, and there is no other campaign until one of them has let something go
- * (n_eased). So nothing goes round for ever: each round costs an event that is progress.
+ * (sk_space_released). So nothing goes round for ever: each round costs an event that is progress.
  *
  * Who needs room waits in l->space.rooms, in order; behind those, objects that are wanted back. They are served when something was freed or
  * written. Writing begins when less than 1/16 of the store is free or somebody waits. When nothing moves and nothing runs that could release something (40 ms),
@@ -54,8 +54,8 @@ static void room_over(struct sk_local *l, struct sk_room *r, sk_rc rc, const cha
     sk_list_del(&r->link);
     if (rc == SK_OK && r->graph && (rc = sk_lgraph_own(l, r->graph, r->off, r->got, &err)) != SK_OK) msg = err.msg;
     r->rc = rc;
-    l->progress++;
-    l->space.n_eased++;
+    sk_progressed(l);
+    sk_space_released(l);
     if (!r->w) {
         if (rc != SK_OK) r->rc = SK_ERR(r->err, rc, "%s", msg);
         return;
@@ -116,7 +116,9 @@ static void take_back_all(struct sk_local *l) {
         for (struct sk_list *it = w->sent.prev; it != &w->sent;) {
             struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
             it = it->prev;
-            if (!t->is_init && sk_ltask_unsend(l, w, t)) sk_list_push_front(&w->actor->queue, &t->on), l->space.held_back = true;
+            if (t->is_init || !sk_ltask_unsend(l, w, t)) continue;
+            sk_actor_call_again(w->actor, t);
+            sk_space_hold_back(l);
         }
     }
 }
@@ -170,10 +172,10 @@ static void stuck(struct sk_local *l, int64_t now) {
         return;
     }
     /* Since something went there nobody has let go of anything: nor will they while we wait. */
-    bool still = alone && sp->overflow_eased == sp->n_eased;
+    bool still = alone && sp->overflow_released == sp->n_released;
     if ((still || now - sp->alone_ns > OVERFLOW_NS) && overflow_first(l)) {
         sp->progress_ns = sp->alone_ns = now;
-        sp->overflow_eased = sp->n_eased;
+        sp->overflow_released = sp->n_released;
         return;
     }
     if (now - sp->alone_ns <= ALONE_NS && (sp->disk_rc == SK_OK || waited <= REFUSED_NS)) return;
@@ -191,7 +193,7 @@ static void stuck(struct sk_local *l, int64_t now) {
         struct sk_room *r = sk_container_of(it, struct sk_room, link);
         full_text(l, r->min, msg, sizeof msg);
         room_over(l, r, rc, msg);
-    } else if ((it = sk_list_first(&sp->restores))) {
+    } else if ((it = sk_list_first(wanted_of(l)))) {
         full_text(l, SK_MAX(stored_of(it)->o->len, 1), msg, sizeof msg);
         sk_space_refuse(l, stored_of(it), rc, msg);
     }
@@ -201,8 +203,8 @@ static void stuck(struct sk_local *l, int64_t now) {
 static bool press(struct sk_local *l, uint64_t need, int64_t now) {
     struct sk_space *sp = &l->space;
     if (sk_space_choose(l, need, LATER, now)) return true;
-    if (sp->eased_seen != sp->n_eased) {
-        sp->eased_seen = sp->n_eased;
+    if (sp->released_seen != sp->n_released) {
+        sp->released_seen = sp->n_released;
         sp->campaign = true;
     }
     for (uint64_t class = WANTED; sp->campaign && class <= FIRST; class++)
@@ -232,7 +234,7 @@ static void serve(struct sk_local *l, int64_t now) {
         want += r->len;
     }
     uint64_t back = 0, first = 0;
-    SK_LIST_EACH (it, &sp->restores) {
+    SK_LIST_EACH (it, wanted_of(l)) {
         if (!first) first = room_of(stored_of(it)->o);
         if ((back += room_of(stored_of(it)->o)) > size_of(l) / 4) break;
     }
@@ -241,7 +243,7 @@ static void serve(struct sk_local *l, int64_t now) {
         again = false;
         uint64_t coming = sk_store_free_bytes(l->store) + sp->writing_bytes, all = want + lent_of(l);
         if (coming < all && may) {
-            uint64_t found = sk_space_choose(l, all - coming, lent_of(l) || somebody_waits(l) ? LATER : GOES, now);
+            uint64_t found = sk_space_choose(l, all - coming, lent_of(l) || sk_space_awaited(l) ? LATER : GOES, now);
             int64_t took = sk_now_ns() - now;
             if (!found) sp->choose_after_ns = now + took + SK_MAX(4 * took, 1000000);
         }
@@ -277,7 +279,7 @@ static void step(struct sk_local *l) {
     sk_space_give_back(l);
     sk_space_read_ahead(l);
     uint64_t left = left_of(l);
-    bool waits = somebody_waits(l);
+    bool waits = sk_space_awaited(l);
     if (waits || left + sp->writing_bytes < size_of(l) / 16) {
         int64_t now = sk_now_ns();
         if (waits && !sp->waiting) {
@@ -287,10 +289,10 @@ static void step(struct sk_local *l) {
         }
         sp->waiting = waits;
         serve(l, now);
-        if (somebody_waits(l)) stuck(l, now);
+        if (sk_space_awaited(l)) stuck(l, now);
     }
-    sp->waiting = somebody_waits(l);
-    l->place.depth_cap = !sk_list_empty(&sp->rooms) || (sp->waiting && sp->taken_back) ? 1 : 0;
+    sp->waiting = sk_space_awaited(l);
+    sk_place_cap_depth(&l->place, !sk_list_empty(&sp->rooms) || (sp->waiting && sp->taken_back) ? 1 : 0);
     if (!sp->held_back) return;
     sp->held_back = false;
     SK_LIST_EACH_SAFE (it, tmp, &l->actors.all) l->upcalls->advance(l, sk_container_of(it, struct sk_lactor, link));
@@ -345,7 +347,7 @@ void sk_space_lease(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint
 
 void sk_space_lease_now(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t len) {
     sk_off off;
-    bool plenty = !somebody_waits(l) && len <= size_of(l) && left_of(l) >= len + size_of(l) / 16; /* below that objects go to disk */
+    bool plenty = !sk_space_awaited(l) && len <= size_of(l) && left_of(l) >= len + size_of(l) / 16; /* below that objects go to disk */
     if (!plenty || sk_space_alloc(l, w->proc, len, &off, NULL) != SK_OK) {
         sk_driver_link_error(l, w, req, SK_EFULL, "the store has little room");
         return;
@@ -387,7 +389,7 @@ sk_rc sk_space_args(struct sk_local *l, struct sk_ltask *t) {
 
 bool sk_space_get(struct sk_local *l, struct sk_req *q) {
     bool waits = false;
-    if (!l->space.n_disk) return false;
+    if (!l->stored.n_disk) return false;
     for (uint32_t i = 0; i < q->n; i++) {
         struct sk_obj *o = sk_obj_get(l, q->oids[i]);
         SK_ASSERT(o && q->n_ready <= q->n);
@@ -403,8 +405,33 @@ bool sk_space_get(struct sk_local *l, struct sk_req *q) {
     return waits;
 }
 
+void sk_space_await(struct sk_local *l, struct sk_room *r) {
+    SK_DCHECK(!r->w && r->rc == SK_EAGAIN);
+    sk_list_push_back(&l->space.rooms, &r->link);
+    sk_bell_ring(&l->ctl->bell[0]); /* another caller may be driving, asleep */
+}
+
+void sk_space_get_begins(struct sk_local *l, struct sk_getter *g) {
+    sk_list_push_back(&l->space.gets, &g->link);
+    if (!sk_list_empty(wanted_of(l))) sk_bell_ring(&l->ctl->bell[0]); /* another caller may be driving, asleep */
+}
+
+void sk_space_get_over(struct sk_local *l, struct sk_getter *g) {
+    sk_list_del(&g->link);
+    sk_space_released(l);
+}
+
+void sk_space_caller_waits(struct sk_local *l, bool waits) {
+    SK_ASSERT(waits || l->space.n_inside > 0);
+    l->space.n_inside += waits ? 1u : -1u;
+}
+
+void sk_space_hold_back(struct sk_local *l) { l->space.held_back = true; }
+
+void sk_space_cap(struct sk_local *l, uint64_t bytes) { l->space.cap_bytes = bytes; }
+
 void sk_space_worker_gone(struct sk_local *l, struct sk_lworker *w) {
-    l->space.n_eased++;
+    sk_space_released(l);
     if (!w->n_rooms) return;
     SK_LIST_EACH_SAFE (it, tmp, &l->space.rooms) {
         struct sk_room *r = sk_container_of(it, struct sk_room, link);
@@ -425,10 +452,9 @@ static void wake(void *arg) { /* a spill thread */
 }
 
 void sk_space_init(struct sk_local *l) {
-    struct sk_list *lists[] = {&l->space.lru,     &l->space.writing, &l->space.restores, &l->space.ahead,
-                               &l->space.reading, &l->space.rooms,   &l->space.gets};
-    for (size_t i = 0; i < SK_COUNT(lists); i++) sk_list_init(lists[i]);
-    l->space.n_eased = 1; /* the first campaigns are free */
+    sk_list_init(&l->space.rooms);
+    sk_list_init(&l->space.gets);
+    l->space.n_released = 1; /* the first campaigns are free */
 }
 
 /* Bytes of the file behind the store; 0: none. */
@@ -463,8 +489,7 @@ sk_rc sk_space_open(struct sk_local *l, const struct sk_engine_conf *conf, struc
 void sk_space_close(struct sk_local *l) { /* objects and their sk_stored are the caller's */
     sk_spill_destroy(l->space.spill);
     l->space.spill = NULL;
-    SK_LIST_EACH (it, &l->space.writing) stored_of(it)->io = NULL;
-    SK_LIST_EACH (it, &l->space.reading) stored_of(it)->io = NULL;
+    sk_stored_no_jobs(l);
     while (!sk_list_empty(&l->space.rooms)) {
         struct sk_list *it = l->space.rooms.next;
         sk_list_del(it);
@@ -472,42 +497,13 @@ void sk_space_close(struct sk_local *l) { /* objects and their sk_stored are the
     }
 }
 
-#define NEED(x)                 \
-    do {                        \
-        if (!(x)) return false; \
-    } while (0)
-
 bool sk_space_check(struct sk_local *l) {
     struct sk_space *sp = &l->space;
-    uint64_t n_disk = 0, bytes = 0, writing = 0, n_listed = 0, id;
-    void *v;
-    SK_LIST_EACH (it, &sp->lru) NEED(stored_of(it)->o->where == SK_V_STORE && !stored_of(it)->io && ++n_listed);
-    SK_LIST_EACH (it, &sp->writing) {
-        NEED(stored_of(it)->o->where == SK_V_STORE && stored_of(it)->io && ++n_listed);
-        writing += room_of(stored_of(it)->o);
-    }
-    SK_LIST_EACH (it, &sp->restores)
-        NEED(stored_of(it)->o->where == SK_V_DISK && !stored_of(it)->io && !stored_of(it)->ahead && ++n_listed);
-    SK_LIST_EACH (it, &sp->ahead) NEED(stored_of(it)->o->where == SK_V_DISK && !stored_of(it)->io && stored_of(it)->ahead && ++n_listed);
-    SK_LIST_EACH (it, &sp->reading) NEED(stored_of(it)->o->where == SK_V_DISK && stored_of(it)->io && ++n_listed);
-    for (uint32_t c = 0; sk_own_each(l->own, &c, &id, &v);) {
-        const struct sk_obj *o = v;
-        if (!o->st) {
-            NEED(o->state != SK_O_READY || o->where != SK_V_DISK);
-            continue;
-        }
-        NEED(o->st->o == o && o->state == SK_O_READY && (o->where == SK_V_STORE || o->where == SK_V_DISK));
-        NEED(!o->st->io || o->st->io->user == o->st);
-        n_listed -= !sk_list_empty(&o->st->link);
-        if (o->where != SK_V_DISK) continue;
-        NEED(o->st->at.stretch);
-        n_disk++;
-        bytes += o->len;
-    }
+    uint64_t writing = 0;
+    SK_LIST_EACH (it, &l->stored.in[SK_STORED_WRITING]) writing += room_of(stored_of(it)->o);
     SK_LIST_EACH (it, &sp->rooms) {
         const struct sk_room *r = sk_container_of(it, struct sk_room, link);
-        NEED(r->min <= r->len && (!r->w || (r->w->n_rooms && l->pool.workers[r->w->slot] == r->w)));
+        if (r->min > r->len || (r->w && (!r->w->n_rooms || l->pool.workers[r->w->slot] != r->w))) return false;
     }
-    NEED(!sp->spill || sk_spill_check(sp->spill));
-    return n_disk == sp->n_disk && bytes == sp->disk_object_bytes && n_listed == 0 && writing <= sp->writing_bytes;
+    return (!sp->spill || sk_spill_check(sp->spill)) && writing <= sp->writing_bytes;
 }

@@ -31,15 +31,13 @@ struct sk_room { /* somebody waits for room in the store */
     struct sk_err *err;
 };
 
-struct sk_space {                                          /* space.c */
-    struct sk_spill *spill;                                /* NULL: nothing is spilled */
-    struct sk_list lru, writing, restores, ahead, reading; /* sk_stored.link */
-    struct sk_list rooms, gets;                            /* oldest first */
-    uint64_t epoch, writing_bytes, n_disk, disk_object_bytes, n_spoiled;
-    uint64_t n_out;                      /* how often an object left the store */
+struct sk_space {               /* space.c */
+    struct sk_spill *spill;     /* NULL: nothing is spilled */
+    struct sk_list rooms, gets; /* oldest first */
+    uint64_t epoch, writing_bytes, n_spoiled;
     uint64_t n_overflow, overflow_bytes; /* what went there so far */
-    uint64_t n_eased, eased_seen;        /* how often somebody who used memory let some go; when the last campaign began */
-    uint64_t overflow_eased;             /* and when something went to the overflow last */
+    uint64_t n_released, released_seen;  /* how often somebody who used memory let some go; when the last campaign began */
+    uint64_t overflow_released;          /* and when something went to the overflow last */
     uint64_t gathered;                   /* the object that was wanted back first when all for its waiter was asked for */
     uint32_t n_io, n_inside;             /* jobs under way; callers that wait in the driver */
     uint64_t last_pos, ahead_bytes;      /* reading one small object after the other */
@@ -67,7 +65,14 @@ bool sk_space_get(struct sk_local *l, struct sk_req *q); /* true: some of its ob
 void sk_space_lease(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t graph, uint64_t len, uint64_t min);
 /* The same for the worker, at once: only while a sixteenth of the store stays free, and nobody waits. */
 void sk_space_lease_now(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t len);
-void sk_space_give_back(struct sk_local *l); /* disk of what was freed in the overflow */
+void sk_space_await(struct sk_local *l, struct sk_room *r);        /* a caller in the driver: r->rc says when it has its bytes, or none */
+void sk_space_get_begins(struct sk_local *l, struct sk_getter *g); /* what it has so far stays in the store, until */
+void sk_space_get_over(struct sk_local *l, struct sk_getter *g);
+void sk_space_caller_waits(struct sk_local *l,
+                           bool waits);      /* a caller in the driver does, or goes on: meanwhile its own code lets nothing go */
+void sk_space_hold_back(struct sk_local *l); /* an actor has calls that could be sent, but for memory: advanced by the next step */
+void sk_space_cap(struct sk_local *l, uint64_t bytes); /* the store may take so much now, heaps need the rest; 0: as much as there is */
+void sk_space_give_back(struct sk_local *l);           /* disk of what was freed in the overflow */
 void sk_space_worker_gone(struct sk_local *l, struct sk_lworker *w);
 void sk_space_step(struct sk_local *l);  /* each turn of the loop: what the disk has done, who can be served */
 extern _Thread_local int sk_space_depth; /* how often this thread holds an engine's lock */

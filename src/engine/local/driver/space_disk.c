@@ -51,9 +51,7 @@ static uint64_t write_out(struct sk_local *l, struct sk_stored *const *who, uint
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < n; i++) {
         struct sk_stored *st = who[i];
-        st->io = &job->items[i];
-        sk_list_del(&st->link);
-        sk_list_push_back(&l->space.writing, &st->link);
+        sk_stored_begin_write(l, st, &job->items[i]);
         bytes += room_of(st->o);
     }
     SK_DCHECK(bytes <= size_of(l) && l->space.n_io > 0);
@@ -82,19 +80,12 @@ void sk_space_wrote(struct sk_local *l, struct sk_spill_job *job) {
             continue;
         }
         SK_ASSERT(st->io == x && st->o->where == SK_V_STORE && st->o->u.off == off);
-        st->io = NULL;
-        sk_list_del(&st->link);
         (void)sk_store_unpin(l->store, SK_PROC_SPILL, off);
-        if (job->rc != SK_OK) {
-            sk_list_push_front(&l->space.lru, &st->link);
-            continue;
-        }
-        st->at = x->at;
-        if (before) sk_list_insert_before(before->sibling.next, &st->sibling);
+        sk_stored_written(l, st, job->rc == SK_OK ? x : NULL, before);
+        if (job->rc != SK_OK) continue;
         before = st;
         uint64_t class = class_of(l, st); /* now; when it was chosen nobody may have wanted it */
-        if (class == STAYS || (class >= WANTED && !somebody_waits(l)) || sk_store_pins(l->store, off))
-            sk_list_push_back(&l->space.lru, &st->link);
+        if (class == STAYS || (class >= WANTED && !sk_space_awaited(l)) || sk_store_pins(l->store, off)) sk_stored_stay(l, st, true);
         else sk_stored_to_disk(l, st);
     }
 }
@@ -115,7 +106,7 @@ uint64_t sk_space_choose(struct sk_local *l, uint64_t need, uint64_t most, int64
     bool disk = l->space.disk_rc == SK_OK || now >= retry_ns;
     uint64_t sum = 0, found = 0;
     sk_space_mark_all(l);
-    SK_LIST_EACH (it, &l->space.lru) {
+    SK_LIST_EACH (it, &l->stored.in[SK_STORED_LRU]) {
         struct sk_stored *st = stored_of(it);
         struct sk_obj *o = st->o;
         uint64_t class = class_of(l, st), n = room_of(o);
@@ -167,8 +158,8 @@ uint64_t sk_space_choose(struct sk_local *l, uint64_t need, uint64_t most, int64
 void sk_space_refuse(struct sk_local *l, struct sk_stored *st, sk_rc rc, const char *msg) {
     struct sk_obj *o = st->o;
     char name[200];
-    sk_list_del(&st->link);
-    l->progress++;
+    if (st->state != SK_STORED_DISK) sk_stored_unwant(l, st);
+    sk_progressed(l);
     l->space.refuse_rc = rc;
     snprintf(l->space.refuse_msg, sizeof l->space.refuse_msg, "object %llu (%llu bytes) cannot be read back from disk: %s",
              (unsigned long long)o->id, (unsigned long long)o->len, msg);
@@ -200,7 +191,7 @@ static void came_back(struct sk_local *l, struct sk_stored *st, sk_off off) {
     uint64_t id = o->id;
     sk_stored_back(l, st, off);
     sk_obj_home(SK_PROC_SPILL, off);
-    l->progress++;
+    sk_progressed(l);
     if (!o->deps) return;
     if (sk_own_hold(l->own, id, NULL) != SK_OK) return;
     sk_dep_done(l, o);
@@ -233,8 +224,7 @@ void sk_space_read_back(struct sk_local *l, struct sk_spill_job *job) {
         if (!st || rc != SK_OK) SK_IGNORE(sk_store_unlease(l->store, SK_PROC_SPILL, off, len, NULL)); /* whole: cannot fail */
         if (!st) continue;
         SK_ASSERT(st->io == x && st->o->where == SK_V_DISK);
-        st->io = NULL;
-        sk_list_del(&st->link);
+        sk_stored_unwant(l, st);
         if (rc == SK_OK) {
             came_back(l, st, off);
         } else if (rc == SK_ENOMEM) {
@@ -281,16 +271,16 @@ static void reads_flush(struct sk_local *l, struct reads *r) {
     sk_rc rc = job ? sk_spill_read(l->space.spill, job, &err) : SK_ENOMEM;
     if (rc == SK_OK) {
         l->space.n_io++;
-        for (uint32_t i = 0; i < n; i++) ((struct sk_stored *)job->items[i].user)->io = &job->items[i]; /* they are in order of place now */
+        for (uint32_t i = 0; i < n; i++) sk_stored_reads(job->items[i].user, &job->items[i]); /* they are in order of place now */
     } else {
         sk_free(job);
         for (uint32_t i = 0; i < n; i++)
             SK_IGNORE(sk_store_unlease(l->store, SK_PROC_SPILL, r->to.p[i], SK_MAX(r->who.p[i]->o->len, 1), NULL));
         while (r->who.n) { /* telling who waits may free others of the list */
-            struct sk_list *it = sk_list_first(&l->space.reading);
+            struct sk_list *it = sk_list_first(&l->stored.in[SK_STORED_READING]);
             struct sk_stored *st = sk_vec_pop(&r->who);
             bool there = false;
-            for (; it && it != &l->space.reading && !there; it = it->next) there = stored_of(it) == st;
+            for (; it && it != &l->stored.in[SK_STORED_READING] && !there; it = it->next) there = stored_of(it) == st;
             if (there) sk_space_refuse(l, st, rc, err.msg);
         }
     }
@@ -307,9 +297,7 @@ static sk_rc reads_add(struct sk_local *l, struct reads *r, struct sk_stored *st
     r->who.p[r->who.n++] = st;
     r->to.p[r->to.n++] = off;
     r->bytes += st->o->len;
-    st->ahead = false;
-    sk_list_del(&st->link);
-    sk_list_push_back(&l->space.reading, &st->link);
+    sk_stored_begin_read(l, st);
     return SK_OK;
 }
 
@@ -324,30 +312,25 @@ static void read_on(struct sk_local *l, struct reads *r, struct sk_stored *st) {
     for (struct sk_list *it = st->sibling.next; sp->ahead_bytes; it = it->next) {
         struct sk_stored *x = sk_container_of(it, struct sk_stored, sibling);
         if (x->at.off <= st->at.off || x->at.off > until) break; /* round the ring, or far enough */
-        if (x->o->where == SK_V_DISK && !x->io && (sk_list_empty(&x->link) || x->ahead) && reads_add(l, r, x, false) != SK_OK) break;
+        if (x->o->where == SK_V_DISK && !x->io && (x->state == SK_STORED_DISK || x->state == SK_STORED_AHEAD) &&
+            reads_add(l, r, x, false) != SK_OK)
+            break;
         sp->last_pos = sk_spill_pos(&x->at);
     }
-}
-
-static void want_next(struct sk_obj *o, struct sk_list *after) {
-    if (!o || o->state != SK_O_READY || o->where != SK_V_DISK || o->st->io || &o->st->link == after) return;
-    o->st->ahead = false;
-    sk_list_del(&o->st->link);
-    sk_list_insert_before(after->next, &o->st->link);
 }
 
 /* What the first waiter had, and lost again while it was not the first, comes with the rest. */
 static void gather_first(struct sk_local *l) {
     const struct sk_getter *g;
     const struct sk_ltask *t;
-    struct sk_list *first = sk_list_first(&l->space.restores);
+    struct sk_list *first = sk_list_first(wanted_of(l));
     if (!first || l->space.gathered == stored_of(first)->o->id) return;
     l->space.gathered = stored_of(first)->o->id;
     sk_space_first_waiter(l, &g, &t);
-    for (size_t i = g ? g->n : 0; i-- > 0;) want_next(sk_obj_get(l, g->ids[i]), first);
+    for (size_t i = g ? g->n : 0; i-- > 0;) sk_stored_want_next(l, sk_obj_get(l, g->ids[i]), stored_of(first));
     if (!t) return;
     struct arg_iter it = args_of(t);
-    for (struct sk_obj *o; (o = next_arg(l, &it));) want_next(o, first);
+    for (struct sk_obj *o; (o = next_arg(l, &it));) sk_stored_want_next(l, o, stored_of(first));
 }
 
 /* SK_EFULL: the first one that is wanted finds no room. */
@@ -355,7 +338,7 @@ sk_rc sk_space_read(struct sk_local *l) {
     struct reads r = {0};
     gather_first(l);
     sk_rc rc = SK_OK;
-    for (struct sk_list *it; rc == SK_OK && (it = sk_list_first(&l->space.restores));) {
+    for (struct sk_list *it; rc == SK_OK && (it = sk_list_first(wanted_of(l)));) {
         struct sk_stored *st = stored_of(it);
         rc = reads_add(l, &r, st, room_of(st->o) > size_of(l));
         if (rc == SK_OK && !st->part && st->o->len < JOB_BYTES / 4 && sk_list_empty(&l->space.rooms)) read_on(l, &r, st);
@@ -367,30 +350,20 @@ sk_rc sk_space_read(struct sk_local *l) {
     return rc;
 }
 
-static void want_soon(struct sk_local *l, struct sk_obj *o) {
-    struct sk_stored *st = o->st;
-    if (o->where != SK_V_DISK || st->io || !sk_list_empty(&st->link)) return;
-    st->ahead = true;
-    sk_list_push_back(&l->space.ahead, &st->link);
-}
-
 /* What the next tasks in line need, as far as there is room for it that nobody has a use for. */
 void sk_space_read_ahead(struct sk_local *l) {
     struct sk_space *sp = &l->space;
     uint64_t low = size_of(l) / 16, need = 2 * low, left = left_of(l);
     struct reads r = {0};
-    SK_LIST_EACH_SAFE (it, tmp, &sp->ahead) { /* of the last time */
-        stored_of(it)->ahead = false;
-        sk_list_del(it);
-    }
-    if (!sp->n_disk || !sk_list_empty(&sp->rooms) || !sk_list_empty(&sp->restores)) return;
-    sk_space_each_soon(l, want_soon);
-    if (sk_list_empty(&sp->ahead)) return;
-    SK_LIST_EACH (it, &sp->ahead) need += room_of(stored_of(it)->o);
+    sk_stored_soon_over(l); /* of the last time */
+    if (!l->stored.n_disk || !sk_list_empty(&sp->rooms) || !sk_list_empty(wanted_of(l))) return;
+    sk_space_each_soon(l, sk_stored_soon);
+    if (sk_list_empty(&l->stored.in[SK_STORED_AHEAD])) return;
+    SK_LIST_EACH (it, &l->stored.in[SK_STORED_AHEAD]) need += room_of(stored_of(it)->o);
     int64_t now = sk_now_ns();
     if (left + sp->writing_bytes < need && now >= sp->choose_after_ns && !sk_space_choose(l, need - left - sp->writing_bytes, GOES, now))
         sp->choose_after_ns = now + 2000000;
-    for (struct sk_list *it; (it = sk_list_first(&sp->ahead));) {
+    for (struct sk_list *it; (it = sk_list_first(&l->stored.in[SK_STORED_AHEAD]));) {
         struct sk_stored *st = stored_of(it);
         if (left_of(l) < room_of(st->o) + 2 * low || reads_add(l, &r, st, false) != SK_OK) break;
         if (r.bytes >= JOB_BYTES || r.who.n >= JOB_OBJECTS) reads_flush(l, &r);
@@ -402,9 +375,9 @@ void sk_space_read_ahead(struct sk_local *l) {
 
 bool sk_space_read_over(struct sk_local *l) {
     struct reads r = {0};
-    struct sk_list *it = sk_list_first(&l->space.restores); /* what is wanted first, and what its waiter wants behind it */
+    struct sk_list *it = sk_list_first(wanted_of(l)); /* what is wanted first, and what its waiter wants behind it */
     bool ok = reads_add(l, &r, stored_of(it), true) == SK_OK;
-    while (ok && r.bytes < OVER_BYTES && (it = sk_list_first(&l->space.restores)) && reads_add(l, &r, stored_of(it), true) == SK_OK) {}
+    while (ok && r.bytes < OVER_BYTES && (it = sk_list_first(wanted_of(l))) && reads_add(l, &r, stored_of(it), true) == SK_OK) {}
     reads_flush(l, &r);
     sk_vec_free(&r.who);
     sk_vec_free(&r.to);

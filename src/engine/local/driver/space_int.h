@@ -21,11 +21,10 @@ static inline uint64_t left_of(const struct sk_local *l) {
     return left - SK_MIN(lent_of(l), left);
 }
 static inline struct sk_stored *stored_of(struct sk_list *it) { return sk_container_of(it, struct sk_stored, link); }
+/* Objects on disk that somebody waits for, in this order. */
+static inline const struct sk_list *wanted_of(const struct sk_local *l) { return &l->stored.in[SK_STORED_WANTED]; }
 static inline uint64_t class_of(const struct sk_local *l, const struct sk_stored *st) {
     return st->mark > l->space.epoch ? st->mark - l->space.epoch : GOES;
-}
-static inline bool somebody_waits(const struct sk_local *l) {
-    return !sk_list_empty(&l->space.rooms) || !sk_list_empty(&l->space.restores);
 }
 
 struct arg_iter {

@@ -6,7 +6,7 @@
 
 static void mark(struct sk_local *l, struct sk_obj *o, uint64_t class) {
     SK_DCHECK(class < CLASSES);
-    if (o && o->st && o->st->mark < l->space.epoch + class) o->st->mark = l->space.epoch + class;
+    if (o && o->st) sk_stored_mark(o->st, l->space.epoch + class);
 }
 
 static void mark_args(struct sk_local *l, const struct sk_ltask *t, uint64_t class) {
@@ -31,7 +31,7 @@ static void mark_waiters(struct sk_local *l, const struct sk_obj *o) { /* tasks 
 
 /* Who waits for the first object that is wanted back: the oldest get, else the oldest task. */
 void sk_space_first_waiter(struct sk_local *l, const struct sk_getter **get, const struct sk_ltask **task) {
-    const struct sk_list *first = sk_list_first(&l->space.restores);
+    const struct sk_list *first = sk_list_first(wanted_of(l));
     *get = NULL;
     *task = NULL;
     if (!first) return;
@@ -72,7 +72,7 @@ static void mark_first(struct sk_local *l) {
         }
         if (reads) mark_ids(l, g->ids, g->n, FIRST);
     }
-    SK_LIST_EACH (it, &l->space.reading)
+    SK_LIST_EACH (it, &l->stored.in[SK_STORED_READING])
         for (const struct sk_dep *d = stored_of(it)->o->deps; d; d = d->next)
             if (d->task) mark_task_first(l, d->task);
 }
@@ -119,8 +119,8 @@ void sk_space_mark_all(struct sk_local *l) {
         const struct sk_getter *g = sk_container_of(it, struct sk_getter, link);
         mark_ids(l, g->ids, g->n, WANTED);
     }
-    SK_LIST_EACH (it, &l->space.reading) mark_waiters(l, stored_of(it)->o);
-    SK_LIST_EACH (it, &l->space.restores) mark_waiters(l, stored_of(it)->o);
+    SK_LIST_EACH (it, &l->stored.in[SK_STORED_READING]) mark_waiters(l, stored_of(it)->o);
+    SK_LIST_EACH (it, wanted_of(l)) mark_waiters(l, stored_of(it)->o);
     mark_first(l);
     sk_space_each_soon(l, mark_later);
 }

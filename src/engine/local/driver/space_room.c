@@ -9,7 +9,7 @@
 /* A sixteenth is left to what comes back from disk: with a full disk and a full store nothing could be read any more. */
 sk_rc sk_space_alloc(struct sk_local *l, uint32_t proc, uint64_t len, sk_off *off, struct sk_err *err) {
     uint64_t size = size_of(l) - lent_of(l), left = left_of(l);
-    bool kept = l->space.n_disk || l->space.writing_bytes;
+    bool kept = l->stored.n_disk || l->space.writing_bytes;
     if (len > size - size / 16) size = size_of(l), left = sk_store_free_bytes(l->store); /* what is lent could never do */
     if (len <= size && left < len + (kept ? SK_MIN(size / 16, size - len) : 0) && (kept || lent_of(l)))
         return SK_ERR(err, SK_EFULL, "store is full: need %llu bytes; %llu of %llu are free%s%s", (unsigned long long)len,

@@ -306,7 +306,7 @@ size_t sk_local_nodes(struct sk_local *l, struct sk_node *out, size_t cap) {
                             .free = l->place.avail,
                             .capacity_bytes = s.size_bytes,
                             .resident_bytes = s.sealed_bytes,
-                            .disk_bytes = l->space.disk_object_bytes,
+                            .disk_bytes = l->stored.disk_object_bytes,
                             .promised_bytes = s.leased_bytes,
                             .disk_limit_bytes = !l->space.spill ? 0
                                                 : d.quota_bytes ? d.quota_bytes

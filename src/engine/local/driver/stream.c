@@ -38,7 +38,7 @@ void sk_stream_release(struct sk_local *l, struct sk_ltask *t, uint32_t n) {
 }
 
 void sk_stream_wake(struct sk_local *l, struct sk_ltask *t) {
-    l->progress++;
+    sk_progressed(l);
     while (t->stream_waiters && sk_stream_stirs(t))
         sk_dep_tell(l, t->stream_waiters); /* of several, each gets what is there, or waits on */
 }

@@ -10,6 +10,31 @@
 #include "base/vec.h"
 #include "engine/local/driver/local_int.h"
 
+void sk_ltasks_init(struct sk_local *l, int32_t retries) {
+    sk_map_init(&l->tasks, SK_TAG_ENGINE);
+    sk_list_init(&l->due.tasks);
+    l->task_retries = retries;
+}
+
+/* What a task has beside its entry. */
+static void free_parts(struct sk_ltask *t) {
+    sk_ltask_aside_free(t);
+    sk_inl_drop(t->end_inl);
+    sk_vec_free(&t->yields);
+    sk_vec_free(&t->note_hash);
+    sk_free(t);
+}
+
+void sk_ltasks_free(struct sk_local *l) {
+    uint64_t id;
+    void *v;
+    for (uint32_t i = 0; sk_map_next(&l->tasks, &i, &id, &v);) {
+        sk_deps_free(((struct sk_ltask *)v)->stream_waiters);
+        free_parts(v);
+    }
+    sk_map_deinit(&l->tasks);
+}
+
 static uint32_t n_return_objects(const struct sk_ltask *t) { return t->is_stream ? 0 : t->spec.n_returns; }
 
 void sk_ltask_forget_deps(struct sk_ltask *t) {
@@ -33,11 +58,20 @@ void sk_ltask_let_args_go(struct sk_local *l, struct sk_ltask *t) {
 
 /* It is no task that runs alone any more. */
 static void not_alone(struct sk_local *l, struct sk_ltask *t) {
-    SK_ASSERT(l->mem.n_alone > 0);
-    t->alone = false;
+    SK_ASSERT(l->n_alone > 0);
     t->place.shape = t->spec.shape;
-    l->mem.n_alone--;
+    l->n_alone--;
 }
+
+sk_rc sk_ltask_run_alone(struct sk_local *l, struct sk_ltask *t, struct sk_err *err) {
+    if (sk_ltask_alone(t)) return SK_OK;
+    SK_TRY(sk_place_alone(&l->place, t->spec.shape, &t->place.shape, err));
+    SK_ASSERT(sk_ltask_alone(t));
+    l->n_alone++;
+    return SK_OK;
+}
+
+void sk_ltask_stopped_for_memory(struct sk_ltask *t) { t->n_oom++; }
 
 /* The task is over: arguments are let go (a constructor that may run again keeps them), the entry leaves the table. */
 void sk_ltask_end(struct sk_local *l, struct sk_ltask *t) {
@@ -46,11 +80,11 @@ void sk_ltask_end(struct sk_local *l, struct sk_ltask *t) {
     sk_state_ended(l, t, 0, (struct sk_bytes){"", 0});
     if (t->bulky || t->is_stream || t->kept || t->remake) l->upcalls->ended(l, t);
     if (!t->is_init || t->actor->state == SK_A_DEAD || t->actor->restarts_left == 0) sk_ltask_let_args_go(l, t);
-    if (SK_UNLIKELY(t->alone)) not_alone(l, t);
+    if (SK_UNLIKELY(sk_ltask_alone(t))) not_alone(l, t);
     t->state = SK_T_FINISHED;
     sk_list_del(&t->on);
     sk_list_del(&t->place.link); /* it was due */
-    l->progress++;
+    sk_progressed(l);
     if (t->actor) {
         if (t->is_init) return; /* kept for restarts; freed with the actor */
         l->upcalls->call_over(t);
@@ -79,6 +113,25 @@ sk_rc sk_ltask_enter(struct sk_local *l, struct sk_ltask *t) {
     return SK_OK;
 }
 
+void sk_ltask_refused_stream(struct sk_local *l, uint32_t proc, uint64_t id, struct sk_inl *error) {
+    struct sk_ltask *t = sk_calloc(SK_TAG_ENGINE, sizeof *t);
+    if (!t) return;
+    t->id = id;
+    t->owner = proc;
+    t->is_stream = true;
+    sk_list_init(&t->on);
+    sk_list_init(&t->place.link);
+    t->state = SK_T_FINISHED;
+    t->ended = true;
+    t->stream_done = 1;
+    if (sk_ltask_enter(l, t) != SK_OK) {
+        sk_free(t);
+        return;
+    }
+    t->end_error = sk_obj_error(l, SK_KIND_ENGINE_ERROR, error ? (void *)error->bytes : (void *)"", error ? error->len : 0);
+    sk_stream_ended(l, t, true, SK_KIND_ENGINE_ERROR, error);
+}
+
 void sk_ltask_free(struct sk_local *l, struct sk_ltask *t) {
     SK_DCHECK(!t->waits && !t->worker && sk_list_empty(&t->on) && sk_list_empty(&t->place.link));
     if (sk_map_del(&l->tasks, t->id)) {
@@ -87,11 +140,7 @@ void sk_ltask_free(struct sk_local *l, struct sk_ltask *t) {
         if (t->spec.parent) l->n_nested--;
     }
     if (t->kept) return; /* lineage still has it */
-    sk_ltask_aside_free(t);
-    sk_inl_drop(t->end_inl);
-    sk_vec_free(&t->yields);
-    sk_vec_free(&t->note_hash);
-    sk_free(t);
+    free_parts(t);
 }
 
 void sk_ltask_kept_free(struct sk_local *l, struct sk_ltask *t) {
@@ -149,10 +198,8 @@ void sk_ltask_finish_error(struct sk_local *l, struct sk_ltask *t, uint32_t kind
     }
     if (t->is_init && t->actor->state != SK_A_DEAD) { /* calls of this actor end with the same error */
         struct sk_lactor *a = t->actor;
-        a->dead_kind = kind;
-        a->dead_value = shared;
         sk_ltask_end(l, t);
-        l->upcalls->init_failed(l, a);
+        l->upcalls->init_failed(l, a, kind, shared);
         return;
     }
     sk_inl_drop(shared);

@@ -83,7 +83,6 @@ struct sk_ltask {
     bool stands;            /* it was cancelled for good: instead of a run, that error again */
     bool ended;             /* not under way, and nobody is about to touch it */
     bool remake;            /* under way again, for what was lost of it: no sink and no reader hears of it */
-    bool alone;             /* stopped for memory once: runs when no other does (place.shape is such a shape) */
     uint8_t n_oom;          /* how often its worker was stopped for memory */
     bool restart;           /* its worker was asked to stop, so that it can begin anew for lost yields */
     uint64_t space_epoch;   /* space.c: looked at in this round of marks */
@@ -113,6 +112,8 @@ struct sk_ltask {
     uint8_t bytes[];
 };
 
+void sk_ltasks_init(struct sk_local *l, int32_t retries); /* of a task that says nothing of its own */
+void sk_ltasks_free(struct sk_local *l);
 sk_rc sk_ltask_make(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t base_id, struct sk_bytes spec, struct sk_sink *sink,
                     struct sk_ltask **out, struct sk_err *err);
 /* Are all arguments there? SK_OK; SK_EAGAIN: one is lost, t waits for it now (`errors`, and one is an error, or shorter than the part of it that is wanted: t is
@@ -132,8 +133,14 @@ void sk_ltask_finish_error(struct sk_local *l, struct sk_ltask *t, uint32_t kind
 void sk_ltask_fail(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *fmt, ...) SK_PRINTF(4, 5);
 void sk_ltask_fail_cancelled(struct sk_local *l, struct sk_ltask *t); /* or says why else it was stopped */
 void sk_ltask_end(struct sk_local *l, struct sk_ltask *t);
-void sk_ltask_aside_free(struct sk_ltask *t);                 /* t->aside */
+void sk_ltask_aside_free(struct sk_ltask *t); /* t->aside */
+/* Stopped for memory once: it runs when no other does. Its place has such a shape then, which is never the one that it asked for. */
+static inline bool sk_ltask_alone(const struct sk_ltask *t) { return t->place.shape != t->spec.shape; }
+void sk_ltask_stopped_for_memory(struct sk_ltask *t);
+sk_rc sk_ltask_run_alone(struct sk_local *l, struct sk_ltask *t, struct sk_err *err) SK_MUST_USE; /* from now on */
 sk_rc sk_ltask_enter(struct sk_local *l, struct sk_ltask *t); /* into the table of tasks and its counts, until sk_ltask_free; SK_ENOMEM */
+/* A stream of process `proc` that was not accepted: whoever reads it finds the reason. */
+void sk_ltask_refused_stream(struct sk_local *l, uint32_t proc, uint64_t id, struct sk_inl *error);
 void sk_ltask_free(struct sk_local *l, struct sk_ltask *t);
 void sk_ltask_kept_free(struct sk_local *l, struct sk_ltask *t); /* lineage let it go */
 struct sk_verdict_task sk_ltask_case(struct sk_local *l, const struct sk_ltask *t);
