@@ -384,9 +384,10 @@ static void dump_tasks(void) { /* on the way to a failure */
     for (uint32_t i = 0; sk_map_next(&l->tasks, &i, &id, &v);) {
         const struct sk_ltask *t = v;
         const struct sk_fn *f = sk_map_get(&l->fns, t->spec.fid);
-        fprintf(stderr, "# task %llx %s state %u attempt %u owner %u unready %u%s%s%s%s yields %u taken %u released %u window %u",
-                (unsigned long long)id, f ? f->name : "?", t->state, t->attempt, t->owner, t->n_unready, t->is_init ? " init" : "",
-                t->dropped ? " dropped" : "", t->cancelled ? " cancelled" : "", t->stream_done ? " done" : "", t->n_yielded, t->n_taken,
+        fprintf(stderr, "# task %llx %s %s, attempt %u owner %u unready %u%s%s%s%s yields %u taken %u released %u window %u",
+                (unsigned long long)id, f ? f->name : "?", sk_tstates[t->state].name, t->attempt, t->owner, t->n_unready,
+                t->kind == SK_TASK_INIT ? " init" : "", t->stream == SK_STREAM_DROPPED ? " dropped" : "",
+                sk_ltask_cancelled(t) ? " cancelled" : "", t->stream == SK_STREAM_OVER ? " done" : "", t->n_yielded, t->n_taken,
                 t->n_released, t->spec.stream_window);
         const struct sk_lworker *w = t->worker;
         if (w)

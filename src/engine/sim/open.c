@@ -72,7 +72,7 @@ uint64_t sk_sim_objects(const struct sk_engine *e) { return sk_own_n(sk_sim_of(e
 uint64_t sk_sim_tasks(const struct sk_engine *e) {
     uint64_t n = 0, id;
     void *t;
-    for (uint32_t i = 0; sk_map_next(&sk_sim_of(e)->l->tasks, &i, &id, &t);) n += ((struct sk_ltask *)t)->state != SK_T_FINISHED;
+    for (uint32_t i = 0; sk_map_next(&sk_sim_of(e)->l->tasks, &i, &id, &t);) n += !sk_ltask_over(t);
     return n;
 }
 bool sk_sim_object(const struct sk_engine *e, sk_oid o, uint64_t *count) {

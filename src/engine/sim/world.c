@@ -385,7 +385,7 @@ static void tick(struct sk_sim *s) {
 
 /* Who waits for what, for the report of a run that does not end. */
 void sk_world_dump(struct sk_sim *s) {
-    static const char *const p_names[] = {"free", "starting", "live", "dead"}, *const t_names[] = {"waiting", "ready", "sent", "finished"};
+    static const char *const p_names[] = {"free", "starting", "live", "dead"};
     uint64_t id;
     void *data;
     fprintf(stderr, "# simulation, seed %llu, step %llu, %.6f s; driver %s; packets %u, reports %u\n", (unsigned long long)s->conf.seed,
@@ -401,11 +401,11 @@ void sk_world_dump(struct sk_sim *s) {
     for (uint32_t i = 0; sk_map_next(&s->l->tasks, &i, &id, &data);) {
         const struct sk_ltask *t = data;
         fprintf(stderr, "# task %llx: %s, attempt %u, %u arguments missing, worker %u, yields %u, retries left %d%s%s%s\n",
-                (unsigned long long)id, t_names[t->state], t->attempt, t->n_unready, t->worker ? t->worker->proc : 0, t->n_yielded,
-                t->retries_left, t->cancelled ? ", cancelled" : "",
-                t->is_init ? ", a constructor"
-                : t->actor ? ", a call"
-                           : "",
+                (unsigned long long)id, sk_tstates[t->state].name, t->attempt, t->n_unready, t->worker ? t->worker->proc : 0, t->n_yielded,
+                t->retries_left, sk_ltask_cancelled(t) ? ", cancelled" : "",
+                t->kind == SK_TASK_INIT ? ", a constructor"
+                : t->actor              ? ", a call"
+                                        : "",
                 t->remake ? ", again" : "");
     }
     for (uint32_t c = 0; sk_own_each(s->l->own, &c, &id, &data);) {

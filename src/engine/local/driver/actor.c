@@ -17,6 +17,15 @@
 
 #define PASS_MAX 1000u /* calls that are passed in search of one that can be sent, when an argument comes back from disk */
 
+/* STARTING after STARTING: its process died before it was ready, and it has another one. */
+static void to(struct sk_lactor *a, uint32_t state) {
+    static const uint8_t NEXT[] = {[SK_A_STARTING] = 1u << SK_A_STARTING | 1u << SK_A_ALIVE | 1u << SK_A_DEAD,
+                                   [SK_A_ALIVE] = 1u << SK_A_STARTING | 1u << SK_A_DEAD,
+                                   [SK_A_DEAD] = 0};
+    SK_ASSERT(NEXT[a->state] >> state & 1);
+    a->state = state;
+}
+
 static struct sk_ltask *call_of(struct sk_list *it) { return sk_container_of(it, struct sk_ltask, on); }
 
 /* ---- calls ------------------------------------------------------------------------------------------------------------------------ */
@@ -58,7 +67,7 @@ bool sk_actor_call(struct sk_lactor *a, struct sk_ltask *t) {
         sk_list_push_back(&a->callers, &c->link);
         a->n_callers++;
     }
-    SK_DCHECK(!t->actor && !t->caller && t->is_method);
+    SK_DCHECK(!t->actor && !t->caller && t->kind == SK_TASK_CALL);
     t->actor = a;
     t->caller = c;
     t->held = true;
@@ -160,7 +169,7 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const ui
     sk_list_init(&a->wants);
     sk_list_init(&a->alike);
     sk_list_push_back(&l->actors.all, &a->link);
-    t->is_init = true;
+    t->kind = SK_TASK_INIT;
     t->actor = a;
     sk_obj_get(l, base + 1)->why = o->why = SK_LOST_ACTOR;
     if (sk_own_contains(l->own, base + 1, &aid, 1, NULL) != SK_OK) { /* a handle inside a value travels as its ready object */
@@ -358,7 +367,7 @@ void sk_actor_fail_calls(struct sk_local *l, struct sk_lactor *a, const char *wh
 
 void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why) {
     if (a->state == SK_A_DEAD) return;
-    a->state = SK_A_DEAD;
+    to(a, SK_A_DEAD);
     let_go(l, a);
     want_none(l, a);
     snprintf(a->why, sizeof a->why, "%s", why);
@@ -368,7 +377,7 @@ void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why) {
         for (struct sk_list *it = w->sent.prev; it != &w->sent;) { /* not begun: they end with those in the queue, below */
             struct sk_ltask *t = call_of(it);
             it = it->prev;
-            if (!t->is_init && sk_ltask_unsend(l, w, t)) sk_actor_call_again(a, t);
+            if (t->kind != SK_TASK_INIT && sk_ltask_unsend(l, w, t)) sk_actor_call_again(a, t);
         }
         w->actor = NULL;                                 /* its process is of no use to others: user state is in it */
         w->had_actor = a->id;                            /* and loops of graphs, which are told when it has ended */
@@ -377,7 +386,7 @@ void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why) {
     } else {
         sk_lgraphs_actor_died(l, a->id, why, false); /* those that waited for its next process */
     }
-    if (a->init->state == SK_T_FINISHED) sk_ltask_let_args_go(l, a->init);
+    if (sk_ltask_over(a->init)) sk_ltask_let_args_go(l, a->init);
     else sk_ltask_fail(l, a->init, SK_EACTOR, "the actor died before it was ready: %s", why);
     sk_actor_fail_calls(l, a, why);
     sk_progressed(l);
@@ -391,8 +400,7 @@ void sk_actor_init_failed(struct sk_local *l, struct sk_lactor *a, uint32_t kind
 }
 
 void sk_actor_began(struct sk_lactor *a) {
-    SK_ASSERT(a->state == SK_A_STARTING);
-    a->state = SK_A_ALIVE;
+    to(a, SK_A_ALIVE);
     a->asked = false;
 }
 
@@ -482,12 +490,12 @@ void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, bool charged,
         return;
     }
     if (charged && a->restarts_left > 0) a->restarts_left--;
-    a->state = SK_A_STARTING;
-    a->init->state = SK_T_READY;                                                             /* its return object keeps its first value */
+    to(a, SK_A_STARTING);
+    if (a->init->state != SK_T_WAITING && a->init->state != SK_T_READY)
+        sk_ltask_to(a->init, SK_T_READY);                                                    /* its return object keeps its first value */
     if (a->init->start_ns && !a->init->end_ns) sk_state_attempt(l, a->init, SK_EACTOR, why); /* its constructor ran */
     a->init->ran_on = 0;
     a->init->start_ns = a->init->end_ns = 0;
-    a->init->told = false;
     a->init->attempt++;
     sk_actor_advance(l, a);
 }
@@ -504,7 +512,7 @@ void sk_actor_sweep(struct sk_local *l) {
     if (!l->actors.n_unreferenced) return;
     SK_LIST_EACH_SAFE (it, tmp, &l->actors.all) {
         struct sk_lactor *a = sk_container_of(it, struct sk_lactor, link);
-        if (!a->unreferenced || a->state != SK_A_DEAD || a->n_tasks || a->init->state != SK_T_FINISHED) continue;
+        if (!a->unreferenced || a->state != SK_A_DEAD || a->n_tasks || !sk_ltask_over(a->init)) continue;
         SK_ASSERT(!a->worker && !a->name && sk_list_empty(&a->queue) && sk_list_empty(&a->wants)); /* nothing leads to it any more */
         l->actors.n_unreferenced--;
         sk_state_actor_gone(l, a);

@@ -64,7 +64,7 @@ static void l_stream_drop(struct sk_engine *e, sk_tid t) {
     struct sk_local *l = sk_local_of(e);
     sk_driver_lock(e);
     struct sk_ltask *k = l->closing ? NULL : sk_map_get(&l->tasks, t.v);
-    if (k && k->is_stream && !k->sink) sk_stream_drop(l, k);
+    if (k && sk_ltask_is_stream(k) && !k->sink) sk_stream_drop(l, k);
     sk_driver_unlock(e);
 }
 

@@ -9,9 +9,11 @@
 
 static bool task_ok(const struct sk_local *l, const struct sk_ltask *t) {
     NEED(sk_map_get(&l->tasks, t->id) == t);
+    NEED(t->state < SK_T_STATES && !t->worker == !sk_tstates[t->state].on_worker);
+    NEED(t->holds_args == sk_tstates[t->state].holds_args || t->kind == SK_TASK_INIT);
     switch (t->state) {
-    case SK_T_WAITING: NEED(t->n_unready > 0 && !t->worker); break;
-    case SK_T_READY: NEED(t->n_unready == 0 && !t->worker); break;
+    case SK_T_WAITING: NEED(t->n_unready > 0); break;
+    case SK_T_READY: NEED(t->n_unready == 0); break;
     case SK_T_SENT: {
         const struct sk_lworker *w = t->worker;
         NEED(w && l->pool.workers[w->slot] == w && t->n_unready == 0);
@@ -21,11 +23,13 @@ static bool task_ok(const struct sk_local *l, const struct sk_ltask *t) {
         NEED(found);
         break;
     }
-    case SK_T_FINISHED: NEED(t->is_init || (t->is_stream && !t->sink)); break; /* others are freed */
-    default: return false;
+    case SK_T_DONE:
+    case SK_T_FAILED: NEED(t->kind == SK_TASK_INIT); break;
+    case SK_T_ENDED: NEED(sk_ltask_is_stream(t) && !t->sink); break; /* others are freed */
+    default: return false;                                           /* what becomes of one that has LEFT is known before anybody looks */
     }
-    NEED(t->n_taken <= t->yields.n && (t->is_init || t->ended == (t->state == SK_T_FINISHED)));
-    if (!t->is_stream && t->state != SK_T_FINISHED && !t->is_init)
+    NEED(t->n_taken <= t->yields.n);
+    if (!sk_ltask_is_stream(t) && !sk_ltask_over(t) && t->kind != SK_TASK_INIT)
         for (uint32_t i = 0; i < t->spec.n_returns; i++) { /* alive ones are not there yet */
             const struct sk_obj *o = sk_own_get(l->own, t->first + i);
             NEED(!o || (o->state == SK_O_PENDING && o->maker == t) || t->remake);
@@ -123,7 +127,7 @@ bool sk_local_check(struct sk_local *l) {
     for (uint32_t i = 0; sk_map_next(&l->tasks, &i, &id, &v);) {
         const struct sk_ltask *t = v;
         NEED(t->id == id && task_ok(l, t));
-        streams += t->is_stream && !t->sink && t->owner != SK_PROC_DRIVER;
+        streams += sk_ltask_is_stream(t) && !t->sink && t->owner != SK_PROC_DRIVER;
         ready += t->state == SK_T_READY && !t->actor;
     }
     for (uint32_t c = 0; sk_own_each(l->own, &c, &id, &v);) NEED(object_ok(l, id, v));

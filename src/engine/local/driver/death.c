@@ -23,11 +23,11 @@ static void drop_streams(struct sk_local *l, uint32_t proc, bool cancel) {
         n = 0;
         for (uint32_t i = 0; n < SK_COUNT(ids) && sk_map_next(&l->tasks, &i, &key, &v);) {
             const struct sk_ltask *t = v;
-            if (t->is_stream && !t->sink && t->owner == proc && !t->dropped) ids[n++] = key;
+            if (sk_ltask_is_stream(t) && !t->sink && t->owner == proc && t->stream != SK_STREAM_DROPPED) ids[n++] = key;
         }
         for (uint32_t i = 0; i < n; i++) {
             struct sk_ltask *t = sk_map_get(&l->tasks, ids[i]);
-            if (t && !t->dropped) sk_stream_drop(l, t);
+            if (t) sk_stream_drop(l, t);
             t = sk_map_get(&l->tasks, ids[i]);
             if (cancel && t) sk_ltask_cancel(l, t, false);
         }
@@ -49,6 +49,7 @@ static void collect(struct sk_lworker *w, struct sk_list *lost) {
             if (atomic_load(&w->sh->task) == t->id) t->start_ns = atomic_load(&w->sh->since_ns);
         }
         t->worker = NULL;
+        sk_ltask_to(t, SK_T_LEFT);
         sk_list_del(it);
         sk_list_push_back(lost, it);
     }
@@ -96,20 +97,19 @@ static void again(struct inquest *q, struct sk_ltask *t, const struct sk_verdict
             sk_state_attempt(q->l, t, SK_EACTOR, q->why);
             t->attempt++;
         }
-        t->state = SK_T_READY;
+        sk_ltask_to(t, SK_T_READY);
         sk_list_push_back(&q->again, &t->on);
     } else if (v->attempt) {
         sk_ltask_retry(q->l, t, SK_EDEAD, q->why);
     } else {
-        t->state = SK_T_READY;
-        sk_place_push(&q->l->place, &t->place);
+        sk_ltask_queue(q->l, t);
     }
 }
 
 static void task_lost(struct inquest *q, struct sk_ltask *t) {
     struct sk_local *l = q->l;
     struct sk_lactor *a = q->w->actor;
-    SK_ASSERT(t->state == SK_T_SENT && !t->worker); /* nobody ends, or sends, what is on its way to here */
+    SK_ASSERT(t->state == SK_T_LEFT); /* nobody ends, or sends, what is on its way to here */
     sk_list_del(&t->on);
     if (t->aside) sk_ltask_old_left(l, t, NULL);
     struct sk_verdict_actor ac; /* now: the end of one call may change what becomes of the next */
@@ -122,7 +122,7 @@ static void task_lost(struct inquest *q, struct sk_ltask *t) {
     case SK_VERDICT_AGAIN: again(q, t, &v); break;
     case SK_VERDICT_MEMORY: sk_lmem_stopped(l, q->w, t); break;
     case SK_VERDICT_WITH_ACTOR:
-        /* Stays SENT until sk_actor_worker_died says what becomes of it: a call that fails here may make others try to place the actor. */
+        /* Stays LEFT until sk_actor_worker_died says what becomes of it: a call that fails here may make others try to place the actor. */
         break;
     }
 }

@@ -22,17 +22,17 @@ static enum sk_verdict_over verdict_of(const struct sk_ltask *t, uint32_t status
     const struct sk_lactor *a = t->actor;
     return sk_verdict_over(&(struct sk_verdict_run){.failed = status & SK_DONE_FAILED,
                                                     .final = status & SK_DONE_FINAL,
-                                                    .exits = (status & SK_DONE_EXIT) || (t->is_init && a->leaving),
-                                                    .is_init = t->is_init,
+                                                    .exits = (status & SK_DONE_EXIT) || (t->kind == SK_TASK_INIT && a->leaving),
+                                                    .is_init = t->kind == SK_TASK_INIT,
                                                     .of_actor = a != NULL,
                                                     .async = a && a->is_async,
-                                                    .is_stream = t->is_stream,
+                                                    .is_stream = sk_ltask_is_stream(t),
                                                     .has_sink = t->sink != NULL,
-                                                    .cancelled = t->cancelled,
-                                                    .spoiled = t->differs || t->lost_yield,
+                                                    .cancelled = sk_ltask_cancelled(t),
+                                                    .spoiled = t->stop > SK_STOP_CANCELLED,
                                                     .remake = t->remake,
                                                     .all_made = SK_UNLIKELY(t->remake) && sk_recover_all_made(t),
-                                                    .restart = t->restart,
+                                                    .restart = t->stop == SK_STOP_RESTART,
                                                     .retry_exceptions = t->spec.retry_exceptions,
                                                     .retries_left = t->retries_left});
 }
@@ -47,7 +47,7 @@ static void runs_again(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const c
     sk_state_attempt(l, t, rc, why);
     t->attempt++;
     l->stats.n_retries++;
-    t->state = SK_T_READY;
+    sk_ltask_to(t, SK_T_READY);
     sk_actor_call_again(a, t);
     sk_actor_advance(l, a);
 }
@@ -55,7 +55,7 @@ static void runs_again(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const c
 /* Its end means something else than that its values are there, or that the first one is its error. */
 static void ended_otherwise(struct sk_local *l, struct sk_ltask *t, enum sk_verdict_over over) {
     struct sk_lactor *a = t->actor;
-    bool init = t->is_init;
+    bool init = t->kind == SK_TASK_INIT;
     char name[200];
     switch (over) {
     case SK_OVER_EXIT:
@@ -68,7 +68,7 @@ static void ended_otherwise(struct sk_local *l, struct sk_ltask *t, enum sk_verd
         if (a && !init) sk_actor_advance(l, a);
         break;
     case SK_OVER_REMADE:
-        t->state = SK_T_FINISHED;
+        sk_ltask_to(t, SK_T_DONE);
         sk_ltask_end(l, t);
         break;
     case SK_OVER_LESS:
@@ -86,7 +86,7 @@ static void ended_otherwise(struct sk_local *l, struct sk_ltask *t, enum sk_verd
 
 /* The first value of a task that failed is the error. t NULL: nobody's. */
 static void failed_with(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *t, struct sk_val v, const void *bytes) {
-    struct sk_lactor *a = t && !t->is_init ? t->actor : NULL;
+    struct sk_lactor *a = t && t->kind != SK_TASK_INIT ? t->actor : NULL;
     if (v.where == SK_V_STORE) { /* errors are inline; a large one would be cut by the worker */
         if (sk_store_commit(l->store, w->proc, v.off, v.len, NULL) == SK_OK) sk_store_unref(l->store, v.off);
         v.len = 0;
@@ -99,17 +99,16 @@ static void failed_with(struct sk_local *l, struct sk_lworker *w, struct sk_ltas
 /* Its values are there. */
 static void ended_well(struct sk_local *l, struct sk_ltask *t, struct sk_bytes note, int64_t run_ns) {
     struct sk_lactor *a = t->actor;
-    if (t->is_stream && !t->sink) {
-        t->stream_done = 1;
-        sk_stream_wake(l, t);
+    if (sk_ltask_is_stream(t) && !t->sink) {
+        sk_stream_over(l, t);
         sk_stream_ended(l, t, false, 0, NULL);
     }
-    t->state = SK_T_FINISHED; /* a sink that cancels it now is late */
+    sk_ltask_to(t, SK_T_DONE); /* a sink that cancels it now is late */
     if (t->sink) {
         struct sk_event ev = {.kind = SK_EV_DONE, .note = note, .run_ns = run_ns, .index = t->n_yielded};
         sk_ltask_emit(t, &ev);
     }
-    if (t->is_init) {
+    if (t->kind == SK_TASK_INIT) {
         SK_DCHECK(a->init == t);
         sk_actor_began(a);
     }
@@ -130,7 +129,7 @@ static void on_DONE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     l->stats.n_tasks_done++;
     if (t) {
         sk_ltask_left(l, t, w, h.run_ns);
-        SK_DCHECK(!t->worker && !t->ended);
+        SK_DCHECK(t->state == SK_T_LEFT);
         t->ran_on = w->pid;
         t->ran_slot = w->slot;
         t->start_ns = h.start_ns;
@@ -151,7 +150,7 @@ static void on_DONE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
             failed_with(l, w, t, v, b);
             return;
         }
-        if (t && (v.where == SK_V_STORE || in.n)) t->bulky = true;
+        if (t && (v.where == SK_V_STORE || in.n)) sk_ltask_made_bulky(t);
         sk_obj_set(l, t ? v.oid : 0, w->proc, &v, b, in);
     }
     if (t) ended_well(l, t, note, h.run_ns);
@@ -257,9 +256,8 @@ static void on_RETURNED(struct sk_local *l, struct sk_lworker *w, struct sk_rd *
     struct sk_ltask *t = sk_map_get(&l->tasks, sk_rd_u64(r));
     if (!t || t->worker != w || t->state != SK_T_SENT || t->actor) return;
     sk_ltask_left(l, t, w, -1);
-    t->state = SK_T_READY;
-    if (t->cancelled) sk_ltask_fail_cancelled(l, t); /* while this message was on its way */
-    else sk_place_push(&l->place, &t->place);
+    if (sk_ltask_cancelled(t)) sk_ltask_fail_cancelled(l, t); /* while this message was on its way */
+    else sk_ltask_queue(l, t);
 }
 
 static void on_SUBMIT(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
@@ -444,7 +442,7 @@ static void on_NODES(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) 
 
 static void on_DROP(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     struct sk_ltask *t = sk_map_get(&l->tasks, sk_rd_u64(r));
-    if (t && t->is_stream && !t->sink && t->owner == w->proc) sk_stream_drop(l, t);
+    if (t && sk_ltask_is_stream(t) && !t->sink && t->owner == w->proc) sk_stream_drop(l, t);
 }
 
 static void on_CANCEL(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {

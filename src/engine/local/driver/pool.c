@@ -283,7 +283,8 @@ void sk_pool_look(struct sk_local *l, int64_t now) {
         w->head_seen = head;
         if (!again || !is_stopped(w->pid)) continue;
         if (w->actor) {
-            if (t && t->is_init) sk_driver_link_kill_task(l, t, "it was stopped (SIGSTOP) before the constructor of its actor began");
+            if (t && t->kind == SK_TASK_INIT)
+                sk_driver_link_kill_task(l, t, "it was stopped (SIGSTOP) before the constructor of its actor began");
             continue;
         }
         for (struct sk_list *x = w->sent.prev; x != &w->sent;) {

@@ -32,7 +32,7 @@ void sk_recover_close(struct sk_local *l) {
     void *v;
     for (uint32_t c = 0; l->lin && sk_lineage_each(l->lin, &c, &id, &v);) {
         struct sk_ltask *t = v;
-        t->kept = false;
+        t->kept = SK_KEPT_TRIED;
         if (sk_map_get(&l->tasks, t->id) != t) sk_ltask_free(l, t);
     }
     if (l->lin) sk_lineage_destroy(l->lin);
@@ -43,7 +43,7 @@ void sk_recover_close(struct sk_local *l) {
 void sk_recover_unkept(struct sk_local *l, struct sk_ltask *t) {
     uint64_t culprit;
     enum sk_lost_why why = sk_lineage_freed_why(l->lin, &culprit);
-    SK_DCHECK(t->kept);
+    SK_DCHECK(t->kept == SK_KEPT_YES);
     t->let_go = (uint8_t)(1 + (culprit ? SK_LOST_NEEDS : why));
     sk_ltask_kept_free(l, t);
 }
@@ -66,8 +66,8 @@ static bool keep_arg(struct sk_local *l, struct sk_ltask *t, uint64_t oid, struc
         k->bytes += sizeof(struct sk_kept_val) + (o->u.inl ? o->u.inl->len : 0);
         return true;
     }
-    if (o->state == SK_O_PENDING && o->maker && !o->maker->kept) {
-        o->maker->bulky = true; /* it must be made again even if it turns out small */
+    if (o->state == SK_O_PENDING && o->maker && o->maker->kept != SK_KEPT_YES) {
+        sk_ltask_made_bulky(o->maker); /* it must be made again even if it turns out small */
         o->awaited = o->awaited || sk_own_hold(l->own, oid, NULL) == SK_OK;
     }
     k->bytes += ARG_BYTES;
@@ -95,17 +95,17 @@ static bool can_be_lost(struct sk_local *l, uint64_t oid, const struct sk_obj *o
 /* While its arguments are held. Out of memory: its returns say "forgotten" when they are lost. */
 static void keep(struct sk_local *l, struct sk_ltask *t, uint64_t first_yield) {
     struct keeping k = {.bytes = sizeof *t + t->spec_len + TASK_BYTES};
-    if (t->keeping_tried || t->actor || t->spec.actor || t->spec.max_retries == 0) return;
-    SK_DCHECK(!t->kept && t->holds_args);
-    t->keeping_tried = true;
+    if (t->kept >= SK_KEPT_TRIED || t->actor || t->spec.actor || t->spec.max_retries == 0) return;
+    SK_DCHECK(t->holds_args);
+    t->kept = SK_KEPT_TRIED;
     bool ok = !first_yield || sk_vec_push(&k.returns, SK_TAG_ENGINE, first_yield);
-    for (uint32_t i = 0; ok && !t->is_stream && i < t->spec.n_returns; i++) {
+    for (uint32_t i = 0; ok && !sk_ltask_is_stream(t) && i < t->spec.n_returns; i++) {
         struct sk_obj *o = sk_obj_get(l, t->first + i);
         if (!o || !can_be_lost(l, o->id, o)) continue;
         if (t->retries_left == 0) o->why = SK_LOST_RETRIES;
         ok = sk_vec_push(&k.returns, SK_TAG_ENGINE, o->id);
     }
-    if (ok && t->retries_left != 0 && k.returns.n && (t->stands || keep_args(l, t, &k))) {
+    if (ok && t->retries_left != 0 && k.returns.n && (t->stop == SK_STOP_STANDS || keep_args(l, t, &k))) {
         struct sk_lineage_task spec = {.id = t->id,
                                        .args = k.args.p,
                                        .n_args = k.args.n,
@@ -118,7 +118,7 @@ static void keep(struct sk_local *l, struct sk_ltask *t, uint64_t first_yield) {
         sk_rc rc = sk_lineage_add(l->lin, &spec, NULL);
         if (rc == SK_EINVAL) t->let_go = 1 + SK_LOST_NEEDS; /* an argument is gone already */
         if (rc == SK_OK) {
-            t->kept = true; /* until next_free, which may be at the next drain */
+            t->kept = SK_KEPT_YES; /* until next_free, which may be at the next drain */
             for (uint32_t i = 0; i < k.args.n; i++) sk_obj_get(l, k.args.p[i])->known = true;
             for (uint32_t i = 0; i < k.returns.n; i++) sk_obj_get(l, k.returns.p[i])->known = true;
         }
@@ -129,14 +129,14 @@ static void keep(struct sk_local *l, struct sk_ltask *t, uint64_t first_yield) {
 
 void sk_recover_yielded(struct sk_local *l, struct sk_ltask *t, struct sk_obj *o) {
     if (t->retries_left == 0) o->why = SK_LOST_RETRIES;
-    if (!t->keeping_tried) keep(l, t, o->id);
-    else if (t->kept && sk_lineage_return(l->lin, t->id, o->id, OBJ_BYTES + 16, NULL) == SK_OK) o->known = true;
+    if (t->kept < SK_KEPT_TRIED) keep(l, t, o->id);
+    else if (t->kept == SK_KEPT_YES && sk_lineage_return(l->lin, t->id, o->id, OBJ_BYTES + 16, NULL) == SK_OK) o->known = true;
 }
 
 static void let_awaited_go(struct sk_local *l, const struct sk_ltask *t) {
-    uint32_t n = t->is_stream ? t->yields.n : t->spec.n_returns;
+    uint32_t n = sk_ltask_is_stream(t) ? t->yields.n : t->spec.n_returns;
     for (uint32_t i = 0; i < n; i++) {
-        struct sk_obj *o = sk_obj_get(l, t->is_stream ? t->yields.p[i] : t->first + i);
+        struct sk_obj *o = sk_obj_get(l, sk_ltask_is_stream(t) ? t->yields.p[i] : t->first + i);
         if (!o || !o->awaited) continue;
         o->awaited = false;
         sk_own_unhold(l->own, o->id);
@@ -144,16 +144,17 @@ static void let_awaited_go(struct sk_local *l, const struct sk_ltask *t) {
 }
 
 void sk_recover_ended(struct sk_local *l, struct sk_ltask *t) {
-    if (!t->is_stream && !t->remake) {
+    if (!sk_ltask_is_stream(t) && !t->remake) {
         keep(l, t, 0);
         let_awaited_go(l, t);
         return;
     }
-    if (!t->bulky && !t->kept && !t->remake && !l->n_lost) return; /* a stream of small values */
+    if (t->kept == SK_KEPT_NO && !t->remake && !l->n_lost) return; /* a stream of small values */
     sk_lineage_done(l->lin, t->id, t->retries_left);
-    t->remake = t->restart = false;
+    t->remake = false;
+    if (t->stop == SK_STOP_RESTART) t->stop = SK_STOP_NONE;
     let_awaited_go(l, t);
-    for (uint32_t i = 0; t->is_stream && i < t->yields.n; i++) { /* lost too late for this attempt */
+    for (uint32_t i = 0; sk_ltask_is_stream(t) && i < t->yields.n; i++) { /* lost too late for this attempt */
         struct sk_obj *o = sk_obj_get(l, t->yields.p[i]);
         if (o && o->state == SK_O_PENDING && !sk_vec_push(&l->recovery.lost, SK_TAG_ENGINE, o->id))
             sk_stream_fail_rest(l, t, SK_KIND_ENGINE_ERROR, NULL);
@@ -305,16 +306,15 @@ static bool bring_back_values(struct sk_local *l, struct sk_ltask *t, struct sk_
 
 /* Before any of them runs, all hold their arguments: nothing of the plan can go away under way. */
 static sk_rc begin_again(struct sk_local *l, struct sk_ltask *t, int32_t retries, struct sk_obj_id_vec *back) {
-    SK_ASSERT(t->kept && t->ended && !t->worker && !t->holds_args); /* else it would run twice at once */
+    SK_ASSERT(t->kept == SK_KEPT_YES && t->state == SK_T_ENDED && !t->holds_args); /* else it would run twice at once */
     t->attempt++;
     t->retries_left = retries;
     t->remake = true;
-    t->ended = t->cancelled = t->restart = t->lost_yield = false;
-    t->differs = 0;
+    if (t->stop != SK_STOP_STANDS) t->stop = SK_STOP_NONE;
     t->n_unready = 0;
-    t->state = SK_T_WAITING;
+    sk_ltask_to(t, SK_T_WAITING);
     if (!sk_map_get(&l->tasks, t->id) && sk_ltask_enter(l, t) != SK_OK) return SK_ENOMEM;
-    if (t->stands && !t->is_stream) return SK_OK; /* what a stream gave before its end may be wanted */
+    if (t->stop == SK_STOP_STANDS && !sk_ltask_is_stream(t)) return SK_OK; /* what a stream gave before its end may be wanted */
     l->stats.n_reruns++;
     if (!bring_back_values(l, t, back)) return SK_ENOMEM;
     return sk_ltask_take_args(l, t, NULL);
@@ -323,11 +323,8 @@ static sk_rc begin_again(struct sk_local *l, struct sk_ltask *t, int32_t retries
 /* A yield of a stream that runs its first time. */
 static void restart(struct sk_local *l, struct sk_ltask *t) {
     struct sk_lworker *w = t->worker;
-    if (t->restart || t->state != SK_T_SENT || !w) return; /* it has not begun: told when it is sent */
-    if (sk_ltask_unsend(l, w, t)) {
-        sk_place_push(&l->place, &t->place);
-        return;
-    }
+    if (t->stop == SK_STOP_RESTART || t->state != SK_T_SENT) return; /* it has not begun: told when it is sent */
+    if (sk_ltask_take_back(l, w, t)) return;
     if (t->retries_left == 0) {
         struct sk_inl *e =
             sk_engine_error(SK_ELOST, "a value is lost and cannot be remade: its task may not run again (max_retries is used up)");
@@ -335,7 +332,7 @@ static void restart(struct sk_local *l, struct sk_ltask *t) {
         sk_inl_drop(e);
         return;
     }
-    t->restart = true;
+    sk_ltask_stop_for(t, SK_STOP_RESTART);
     sk_stream_ask_to_stop(l, t);
 }
 
@@ -381,7 +378,7 @@ static void recover(struct sk_local *l, uint64_t oid) {
     void *data;
     int32_t retries;
     struct sk_ltask *m = o->maker = sk_lineage_maker(l->lin, oid);
-    if (!m->remake && !m->ended && m->is_stream) restart(l, m);
+    if (!m->remake && m->state != SK_T_ENDED && sk_ltask_is_stream(m)) restart(l, m);
     uint32_t n_first = 0;
     while (sk_lineage_next_object(l->lin, &id)) {
         struct sk_obj *b = bring_back(l, id, &back);
@@ -397,7 +394,7 @@ static void recover(struct sk_local *l, uint64_t oid) {
     }
     for (uint32_t i = 0; i < n_first; i++) {
         struct sk_ltask *t = sk_lineage_maker(l->lin, back.p[i]);
-        if (t && !t->remake && !t->ended && t->is_stream) restart(l, t);
+        if (t && !t->remake && t->state != SK_T_ENDED && sk_ltask_is_stream(t)) restart(l, t);
     }
     while (sk_lineage_next_task(l->lin, &id, &data, &retries)) {
         struct sk_ltask *t = data;
@@ -412,7 +409,7 @@ static void recover(struct sk_local *l, uint64_t oid) {
     while (!sk_list_empty(&run)) {
         struct sk_ltask *t = sk_container_of(sk_container_of(run.next, struct sk_place_task, link), struct sk_ltask, place);
         sk_list_del(run.next);
-        if (t->stands && !t->is_stream) sk_ltask_fail_cancelled(l, t);
+        if (t->stop == SK_STOP_STANDS && !sk_ltask_is_stream(t)) sk_ltask_fail_cancelled(l, t);
         else sk_ltask_ready(l, t);
     }
     for (uint32_t i = 0; i < back.n; i++) SK_IGNORE(sk_own_unref(l->own, back.p[i], SK_PROC_DRIVER, 1, NULL));

@@ -244,7 +244,7 @@ void sk_req_wait(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct
 void sk_req_next(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct sk_rd *r) {
     uint64_t req = sk_rd_u64(r), tid = sk_rd_u64(r);
     struct sk_ltask *t = sk_map_get(&l->tasks, tid);
-    if (t && (!t->is_stream || t->sink)) { /* nothing that a worker reads */
+    if (t && (!sk_ltask_is_stream(t) || t->sink)) { /* nothing that a worker reads */
         r->bad = true;
         return;
     }

@@ -74,8 +74,8 @@ static const void *arg_value(struct sk_local *l, const struct sk_ltask *t, uint3
 }
 
 static void write_task(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w, uint32_t claim, struct sk_wr *m) {
-    SK_ASSERT(t->actor || !t->is_init);
-    bool with_need = t->spec.shape && !t->is_method;
+    SK_ASSERT(t->actor || t->kind != SK_TASK_INIT);
+    bool with_need = t->spec.shape && t->kind != SK_TASK_CALL;
     uint32_t n_wanted = t->aside ? t->aside->wanted.n : 0;
     struct sk_msg_task h = {.type = SK_M_TASK,
                             .claim = claim,
@@ -88,8 +88,8 @@ static void write_task(struct sk_local *l, struct sk_ltask *t, struct sk_lworker
                             .n_returns = t->spec.n_returns,
                             .skip = n_wanted ? t->aside->wanted.p[0] : t->n_yielded,
                             .window = t->remake ? 0 : t->spec.stream_window,
-                            .flags = (t->is_init ? SK_TF_INIT : 0u) | (t->remake ? SK_TF_REMAKE : 0u) |
-                                     (t->is_init && t->actor->is_async ? SK_TF_ASYNC : 0u) | (with_need ? SK_TF_NEED : 0u),
+                            .flags = (t->kind == SK_TASK_INIT ? SK_TF_INIT : 0u) | (t->remake ? SK_TF_REMAKE : 0u) |
+                                     (t->kind == SK_TASK_INIT && t->actor->is_async ? SK_TF_ASYNC : 0u) | (with_need ? SK_TF_NEED : 0u),
                             .gpus = w->place.gpus,
                             .group = t->spec.group,
                             .max_calls = t->actor ? 0 : t->spec.max_calls,
@@ -108,7 +108,7 @@ static void write_task(struct sk_local *l, struct sk_ltask *t, struct sk_lworker
         if (v.where == SK_V_PART) sk_wr_u64(m, part_at);
     }
     if (n_wanted) sk_wr_raw(m, t->aside->wanted.p, n_wanted * sizeof(uint32_t));
-    if (t->is_init) {
+    if (t->kind == SK_TASK_INIT) {
         sk_wr_u32(m, t->actor->n_groups);
         for (uint32_t i = 0; i < t->actor->n_groups; i++) sk_wr_u32(m, t->actor->groups[i]);
     }
@@ -150,7 +150,7 @@ sk_rc sk_ltask_send(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w
     w->claimed[claim / 64] |= UINT64_C(1) << claim % 64;
     t->claim = claim;
     t->worker = w;
-    t->state = SK_T_SENT;
+    sk_ltask_to(t, SK_T_SENT);
     sk_list_del(&t->on);
     sk_list_push_back(&w->sent, &t->on);
     return SK_OK;
@@ -167,6 +167,7 @@ void sk_ltask_left(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w,
     SK_DCHECK(w->claimed[t->claim / 64] >> t->claim % 64 & 1);
     sk_list_del(&t->on);
     t->worker = NULL;
+    sk_ltask_to(t, SK_T_LEFT);
     sk_space_released(l);
     w->claimed[t->claim / 64] &= ~(UINT64_C(1) << t->claim % 64);
     if (w->place.state == SK_W_LEASED) sk_place_done(&l->place, &w->place, ran_ns, ran_ns >= 0 ? sk_now_ns() : 0);
@@ -180,7 +181,7 @@ bool sk_ltask_unsend(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *
     uint64_t want = t->id << 2 | SK_CLAIM_QUEUED;
     if (!atomic_compare_exchange_strong(&w->sh->claims[t->claim], &want, t->id << 2 | SK_CLAIM_TAKEN)) return false;
     sk_ltask_left(l, t, w, -1);
-    t->state = SK_T_READY;
+    sk_ltask_to(t, SK_T_READY);
     return true;
 }
 

@@ -116,7 +116,7 @@ static void take_back_all(struct sk_local *l) {
         for (struct sk_list *it = w->sent.prev; it != &w->sent;) {
             struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
             it = it->prev;
-            if (t->is_init || !sk_ltask_unsend(l, w, t)) continue;
+            if (t->kind == SK_TASK_INIT || !sk_ltask_unsend(l, w, t)) continue;
             sk_actor_call_again(w->actor, t);
             sk_space_hold_back(l);
         }
@@ -383,7 +383,7 @@ sk_rc sk_space_args(struct sk_local *l, struct sk_ltask *t) {
         sk_stored_want(l, o);
     }
     if (!t->n_unready) return SK_OK;
-    t->state = SK_T_WAITING;
+    sk_ltask_to(t, SK_T_WAITING);
     return SK_EAGAIN;
 }
 

@@ -176,7 +176,7 @@ void sk_space_refuse(struct sk_local *l, struct sk_stored *st, sk_rc rc, const c
         if (t) sk_ltask_forget_deps(t);
         else sk_dep_forget(q->waits);
         if (t && t->state == SK_T_WAITING) {
-            struct sk_lactor *a = t->is_method ? t->actor : NULL;
+            struct sk_lactor *a = t->kind == SK_TASK_CALL ? t->actor : NULL;
             sk_ltask_fail(l, t, rc, "task %s: %s", sk_ltask_name(l, t, name, sizeof name), l->space.refuse_msg);
             if (a) l->upcalls->advance(l, a);
         }

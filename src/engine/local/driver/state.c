@@ -11,7 +11,9 @@
 #include "base/mem.h"
 #include "engine/local/driver/local_int.h"
 
-static uint32_t kind_of(const struct sk_ltask *t) { return t->is_init ? SK_TK_INIT : t->is_method ? SK_TK_METHOD : SK_TK_TASK; }
+static uint32_t kind_of(const struct sk_ltask *t) {
+    return t->kind == SK_TASK_INIT ? SK_TK_INIT : t->kind == SK_TASK_CALL ? SK_TK_METHOD : SK_TK_TASK;
+}
 static uint64_t actor_of(const struct sk_ltask *t) { return t->actor ? t->actor->id : t->spec.actor; }
 
 static void past(struct sk_local *l, const struct sk_ltask *t, uint32_t error_kind, struct sk_bytes error) {
@@ -36,10 +38,7 @@ static void past(struct sk_local *l, const struct sk_ltask *t, uint32_t error_ki
     sk_history_add(&l->past, &e);
 }
 
-void sk_state_ended(struct sk_local *l, struct sk_ltask *t, uint32_t error_kind, struct sk_bytes error) {
-    if (!t->told) past(l, t, error_kind, error);
-    t->told = error_kind != 0; /* the call at its end has nothing to add */
-}
+void sk_state_ended(struct sk_local *l, struct sk_ltask *t, uint32_t error_kind, struct sk_bytes error) { past(l, t, error_kind, error); }
 
 void sk_state_attempt(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *why) {
     char text[400];
@@ -64,9 +63,9 @@ static struct sk_past_more more(void *ctx, const struct sk_past *p) {
 }
 
 static uint32_t state_of(const struct sk_ltask *t) {
-    if (t->state == SK_T_FINISHED) return SK_TS_FINISHED;
+    if (sk_ltask_over(t)) return SK_TS_FINISHED;
     if (t->state == SK_T_WAITING) return SK_TS_ARGS;
-    if (t->state == SK_T_READY || !t->worker) return SK_TS_PLACE;
+    if (!t->worker) return SK_TS_PLACE;
     uint64_t c = atomic_load_explicit(&t->worker->sh->claims[t->claim], memory_order_acquire);
     return c == (t->id << 2 | SK_CLAIM_STARTED) || c == (t->id << 2 | SK_CLAIM_CANCELLED) ? SK_TS_RUNNING : SK_TS_SENT;
 }
@@ -77,7 +76,7 @@ static void tasks(struct sk_local *l, struct sk_rows *r) {
     sk_rows_past(r, &l->past, more, l);
     for (uint32_t i = 0; sk_map_next(&l->tasks, &i, &id, &v);) {
         const struct sk_ltask *t = v;
-        if (t->state == SK_T_FINISHED) continue; /* in the history; kept for its yields, for lineage, or for restarts */
+        if (sk_ltask_over(t)) continue; /* in the history; kept for its yields, for lineage, or for restarts */
         const struct sk_lworker *w = t->worker;
         struct sk_need need = sk_place_need_of(&l->place, t->spec.shape);
         struct sk_bytes fn = fn_name(l, t->spec.fid);

@@ -4,7 +4,7 @@
 #include "engine/local/driver/local_int.h"
 
 static void send_credit(struct sk_local *l, struct sk_ltask *t) {
-    if (t->state != SK_T_SENT || !t->worker || !t->spec.stream_window) return;
+    if (t->state != SK_T_SENT || !t->spec.stream_window) return;
     struct {
         uint32_t type, pad;
         uint64_t tid, n;
@@ -31,7 +31,7 @@ void sk_stream_ask_to_stop(struct sk_local *l, struct sk_ltask *t) {
 }
 
 void sk_stream_release(struct sk_local *l, struct sk_ltask *t, uint32_t n) {
-    SK_DCHECK(t->is_stream);
+    SK_DCHECK(sk_ltask_is_stream(t));
     t->n_released += n;
     send_credit(l, t);
     go_on(l, t);
@@ -43,8 +43,13 @@ void sk_stream_wake(struct sk_local *l, struct sk_ltask *t) {
         sk_dep_tell(l, t->stream_waiters); /* of several, each gets what is there, or waits on */
 }
 
+void sk_stream_over(struct sk_local *l, struct sk_ltask *t) {
+    if (t->stream == SK_STREAM_OPEN) t->stream = SK_STREAM_OVER;
+    sk_stream_wake(l, t);
+}
+
 bool sk_stream_at_end(const struct sk_ltask *t) { return !t || (t->n_taken == t->yields.n && !t->end_error && t->end_rc == SK_OK); }
-bool sk_stream_stirs(const struct sk_ltask *t) { return !t || t->n_taken < t->yields.n || t->stream_done; }
+bool sk_stream_stirs(const struct sk_ltask *t) { return !t || t->n_taken < t->yields.n || t->stream != SK_STREAM_OPEN; }
 
 static void set_end(struct sk_local *l, struct sk_ltask *t) {
     struct sk_obj *o = t->end_oid ? sk_obj_get(l, t->end_oid) : NULL;
@@ -71,23 +76,23 @@ void sk_stream_ended(struct sk_local *l, struct sk_ltask *t, bool failed, uint32
 sk_rc sk_stream_end(struct sk_local *l, uint64_t tid, uint64_t oid, uint32_t proc, uint32_t kind, struct sk_err *err) {
     struct sk_ltask *t = sk_map_get(&l->tasks, tid);
     struct sk_obj *o = NULL;
-    if (!t || !t->is_stream || t->sink) return SK_ERR(err, SK_ENOENT, "this stream was dropped");
+    if (!t || !sk_ltask_is_stream(t) || t->sink) return SK_ERR(err, SK_ENOENT, "this stream was dropped");
     if (t->end_oid) return SK_ERR(err, SK_EEXIST, "the end of a stream was asked for before");
     SK_TRY(sk_obj_new(l, oid, proc, &o, err));
     o->stream_end = true;
     t->end_oid = oid;
     if (!t->end_failed) t->end_kind = kind;
-    if (t->state == SK_T_FINISHED) set_end(l, t);
+    if (sk_ltask_over(t)) set_end(l, t);
     return SK_OK;
 }
 
 sk_rc sk_stream_take(struct sk_local *l, struct sk_ltask *t, uint32_t proc, uint64_t *oid) {
     sk_rc rc = SK_OK;
     uint64_t id = 0;
-    SK_DCHECK(t->is_stream && !t->sink && t->n_taken <= t->yields.n);
+    SK_DCHECK(sk_ltask_is_stream(t) && !t->sink && t->n_taken <= t->yields.n);
     if (t->n_taken < t->yields.n) {
         id = t->yields.p[t->n_taken++];
-    } else if (!t->stream_done) {
+    } else if (t->stream == SK_STREAM_OPEN) {
         return SK_EAGAIN;
     } else if (t->end_error) {
         id = t->end_error;

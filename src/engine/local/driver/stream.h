@@ -17,6 +17,7 @@ void sk_stream_fail_rest(struct sk_local *l, struct sk_ltask *t, uint32_t kind, 
 void sk_stream_release(struct sk_local *l, struct sk_ltask *t, uint32_t n);
 void sk_stream_wake(struct sk_local *l, struct sk_ltask *t); /* its readers */
 bool sk_stream_stirs(const struct sk_ltask *t);              /* next would not wait; NULL: it is over */
+void sk_stream_over(struct sk_local *l, struct sk_ltask *t); /* nothing more comes: its reader is told */
 bool sk_stream_at_end(const struct sk_ltask *t);             /* of one that stirs: it has nothing more to give, nor a failure */
 /* See engine.h; the object gets this id. SK_ENOENT: no such stream. */
 sk_rc sk_stream_end(struct sk_local *l, uint64_t tid, uint64_t oid, uint32_t proc, uint32_t kind, struct sk_err *err) SK_MUST_USE;

@@ -7,7 +7,7 @@
 static void submit_call(struct sk_local *l, struct sk_ltask *t) {
     struct sk_obj *ao = sk_obj_get(l, t->spec.actor);
     struct sk_lactor *a = ao && ao->state == SK_O_ACTOR ? ao->u.actor : NULL;
-    t->is_method = true;
+    t->kind = SK_TASK_CALL;
     if (a && a->state == SK_A_DEAD && a->dead_kind) {
         sk_ltask_finish_error(l, t, a->dead_kind, a->dead_value ? (void *)a->dead_value->bytes : (void *)"",
                               a->dead_value ? a->dead_value->len : 0);

@@ -10,6 +10,18 @@
 #include "base/vec.h"
 #include "engine/local/driver/local_int.h"
 
+#define TO(state) (1u << SK_T_##state)
+const struct sk_tstate_row sk_tstates[SK_T_STATES] = {
+    [SK_T_WAITING] = {"waits for arguments", TO(READY) | TO(FAILED), false, true},
+    [SK_T_READY] = {"ready", TO(SENT) | TO(WAITING) | TO(FAILED), false, true},
+    [SK_T_SENT] = {"on a worker", TO(LEFT), true, true},
+    [SK_T_LEFT] = {"off its worker", TO(READY) | TO(DONE) | TO(FAILED), false, true},
+    [SK_T_DONE] = {"done", TO(ENDED) | TO(READY), false, false}, /* READY: a constructor, when its actor is started again */
+    [SK_T_FAILED] = {"failed", TO(ENDED), false, false},
+    [SK_T_ENDED] = {"ended", TO(WAITING), false, false},
+};
+_Static_assert(SK_T_STATES <= 8, "a bit for each");
+
 void sk_ltasks_init(struct sk_local *l, int32_t retries) {
     sk_map_init(&l->tasks, SK_TAG_ENGINE);
     sk_list_init(&l->due.tasks);
@@ -35,7 +47,7 @@ void sk_ltasks_free(struct sk_local *l) {
     sk_map_deinit(&l->tasks);
 }
 
-static uint32_t n_return_objects(const struct sk_ltask *t) { return t->is_stream ? 0 : t->spec.n_returns; }
+static uint32_t n_return_objects(const struct sk_ltask *t) { return sk_ltask_is_stream(t) ? 0 : t->spec.n_returns; }
 
 void sk_ltask_forget_deps(struct sk_ltask *t) {
     sk_dep_forget(t->waits);
@@ -75,22 +87,22 @@ void sk_ltask_stopped_for_memory(struct sk_ltask *t) { t->n_oom++; }
 
 /* The task is over: arguments are let go (a constructor that may run again keeps them), the entry leaves the table. */
 void sk_ltask_end(struct sk_local *l, struct sk_ltask *t) {
-    SK_ASSERT(!t->worker && !t->ended); /* no worker writes what is freed here, and nobody ends it twice */
+    SK_ASSERT(t->state == SK_T_DONE || t->state == SK_T_FAILED); /* no worker writes what is freed here, and nobody ends it twice */
     sk_ltask_forget_deps(t);
-    sk_state_ended(l, t, 0, (struct sk_bytes){"", 0});
-    if (t->bulky || t->is_stream || t->kept || t->remake) l->upcalls->ended(l, t);
-    if (!t->is_init || t->actor->state == SK_A_DEAD || t->actor->restarts_left == 0) sk_ltask_let_args_go(l, t);
+    if (t->state == SK_T_DONE) sk_state_ended(l, t, 0, (struct sk_bytes){"", 0});
+    if (t->kept != SK_KEPT_NO || sk_ltask_is_stream(t) || t->remake) l->upcalls->ended(l, t);
+    if (t->kind != SK_TASK_INIT || t->actor->state == SK_A_DEAD || t->actor->restarts_left == 0) sk_ltask_let_args_go(l, t);
     if (SK_UNLIKELY(sk_ltask_alone(t))) not_alone(l, t);
-    t->state = SK_T_FINISHED;
     sk_list_del(&t->on);
     sk_list_del(&t->place.link); /* it was due */
     sk_progressed(l);
     if (t->actor) {
-        if (t->is_init) return; /* kept for restarts; freed with the actor */
+        if (t->kind == SK_TASK_INIT) return; /* kept for restarts; freed with the actor */
         l->upcalls->call_over(t);
     }
-    t->ended = true;
-    if (t->is_stream && !t->sink && !t->dropped) return; /* its yields are still to be read; stream_drop frees it */
+    sk_ltask_to(t, SK_T_ENDED);
+    if (sk_ltask_is_stream(t) && !t->sink && t->stream != SK_STREAM_DROPPED)
+        return; /* its yields are still to be read; stream_drop frees it */
     sk_ltask_free(l, t);
 }
 
@@ -108,7 +120,7 @@ void sk_ltask_aside_free(struct sk_ltask *t) {
 
 sk_rc sk_ltask_enter(struct sk_local *l, struct sk_ltask *t) {
     if (sk_map_put(&l->tasks, t->id, t) != SK_OK) return SK_ENOMEM;
-    if (t->is_stream && !t->sink && t->owner != SK_PROC_DRIVER) l->n_worker_streams++;
+    if (sk_ltask_is_stream(t) && !t->sink && t->owner != SK_PROC_DRIVER) l->n_worker_streams++;
     if (t->spec.parent) l->n_nested++;
     return SK_OK;
 }
@@ -118,12 +130,11 @@ void sk_ltask_refused_stream(struct sk_local *l, uint32_t proc, uint64_t id, str
     if (!t) return;
     t->id = id;
     t->owner = proc;
-    t->is_stream = true;
+    t->spec.n_returns = SK_STREAMING;
     sk_list_init(&t->on);
     sk_list_init(&t->place.link);
-    t->state = SK_T_FINISHED;
-    t->ended = true;
-    t->stream_done = 1;
+    t->state = SK_T_ENDED;
+    t->stream = SK_STREAM_OVER;
     if (sk_ltask_enter(l, t) != SK_OK) {
         sk_free(t);
         return;
@@ -135,18 +146,19 @@ void sk_ltask_refused_stream(struct sk_local *l, uint32_t proc, uint64_t id, str
 void sk_ltask_free(struct sk_local *l, struct sk_ltask *t) {
     SK_DCHECK(!t->waits && !t->worker && sk_list_empty(&t->on) && sk_list_empty(&t->place.link));
     if (sk_map_del(&l->tasks, t->id)) {
-        if (t->is_stream && !t->sink && t->owner != SK_PROC_DRIVER) l->n_worker_streams--;
+        if (sk_ltask_is_stream(t) && !t->sink && t->owner != SK_PROC_DRIVER) l->n_worker_streams--;
         SK_DCHECK(!t->spec.parent || l->n_nested);
         if (t->spec.parent) l->n_nested--;
     }
-    if (t->kept) return; /* lineage still has it */
+    if (t->kept == SK_KEPT_YES) return; /* lineage still has it */
     free_parts(t);
 }
 
 void sk_ltask_kept_free(struct sk_local *l, struct sk_ltask *t) {
-    SK_DCHECK(t->kept);
-    t->kept = false;
-    if (t->ended && (!t->is_stream || t->sink || t->dropped)) sk_ltask_free(l, t); /* else whoever is about it frees it */
+    SK_DCHECK(t->kept == SK_KEPT_YES);
+    t->kept = SK_KEPT_TRIED;
+    if (t->state == SK_T_ENDED && (!sk_ltask_is_stream(t) || t->sink || t->stream == SK_STREAM_DROPPED))
+        sk_ltask_free(l, t); /* else whoever is about it frees it */
 }
 
 void sk_ltask_emit(struct sk_ltask *t, struct sk_event *ev) {
@@ -161,8 +173,7 @@ void sk_ltask_emit(struct sk_ltask *t, struct sk_event *ev) {
 /* Ends a task with an error value: of its user code, of an argument, or of the engine. */
 void sk_ltask_finish_error(struct sk_local *l, struct sk_ltask *t, uint32_t kind, const void *bytes, size_t n) {
     struct sk_inl *shared = sk_inl_new(bytes, n);
-    SK_DCHECK(!t->worker && !t->ended);
-    t->state = SK_T_FINISHED; /* a sink that cancels it now is late */
+    sk_ltask_to(t, SK_T_FAILED); /* a sink that cancels it now is late */
     sk_state_ended(l, t, kind, (struct sk_bytes){bytes, n});
     for (uint32_t i = 0; i < n_return_objects(t); i++) {
         struct sk_obj *o = sk_obj_get(l, t->first + i);
@@ -174,14 +185,13 @@ void sk_ltask_finish_error(struct sk_local *l, struct sk_ltask *t, uint32_t kind
         if (shared) shared->refs++;
         sk_obj_ready(l, o);
     }
-    if (t->is_stream && t->remake) sk_stream_fail_rest(l, t, kind, shared);
-    if (t->is_stream && !t->sink && !t->dropped && !t->remake) {
+    if (sk_ltask_is_stream(t) && t->remake) sk_stream_fail_rest(l, t, kind, shared);
+    if (sk_ltask_is_stream(t) && !t->sink && t->stream != SK_STREAM_DROPPED && !t->remake) {
         t->end_error = sk_obj_error(l, kind, bytes, n);
         if (!t->end_error) t->end_rc = SK_ENOMEM;
-        t->stream_done = 1;
-        sk_stream_wake(l, t);
+        sk_stream_over(l, t);
     }
-    if (t->is_stream) sk_stream_ended(l, t, true, kind, shared);
+    if (sk_ltask_is_stream(t)) sk_stream_ended(l, t, true, kind, shared);
     if (t->sink && !t->remake) {
         struct sk_err e = {.code = SK_ETASK};
         if (kind == SK_KIND_ENGINE_ERROR && n > 4) {
@@ -196,7 +206,7 @@ void sk_ltask_finish_error(struct sk_local *l, struct sk_ltask *t, uint32_t kind
         struct sk_event ev = {.kind = SK_EV_FAILED, .oid = {sk_obj_error(l, kind, bytes, n)}, .err = &e, .actor_lives = t->actor_lives};
         sk_ltask_emit(t, &ev);
     }
-    if (t->is_init && t->actor->state != SK_A_DEAD) { /* calls of this actor end with the same error */
+    if (t->kind == SK_TASK_INIT && t->actor->state != SK_A_DEAD) { /* calls of this actor end with the same error */
         struct sk_lactor *a = t->actor;
         sk_ltask_end(l, t);
         l->upcalls->init_failed(l, a, kind, shared);
@@ -241,7 +251,7 @@ sk_rc sk_ltask_look(struct sk_local *l, struct sk_ltask *t, bool errors) {
     }
     t->seen_lost = (uint32_t)l->n_lost;
     if (!t->n_unready && !(errors && bad)) return SK_OK;
-    t->state = SK_T_WAITING;
+    if (t->state != SK_T_WAITING) sk_ltask_to(t, SK_T_WAITING);
     return SK_EAGAIN;
 }
 
@@ -256,7 +266,7 @@ static bool too_far(struct sk_local *l, struct sk_ltask *t) {
         const struct sk_obj *o = sk_obj_get(l, v.oid);
         if (o->state == SK_O_ACTOR) (void)snprintf(text, sizeof text, "argument %u: a part of an actor, which has no bytes", i);
         else if (sk_part_within(i, v.off, v.len, o->len, text, sizeof text)) continue;
-        struct sk_lactor *a = t->is_method ? t->actor : NULL;
+        struct sk_lactor *a = t->kind == SK_TASK_CALL ? t->actor : NULL;
         sk_ltask_fail(l, t, SK_EINVAL, "task %s: %s", sk_ltask_name(l, t, name, sizeof name), text);
         if (a) l->upcalls->advance(l, a);
         return true;
@@ -277,7 +287,7 @@ void sk_ltask_ready(struct sk_local *l, struct sk_ltask *t) {
             sk_rc rc = sk_ltask_look(l, t, false);
             if (rc == SK_EAGAIN) return;
             if (rc != SK_OK) {
-                struct sk_lactor *a = t->is_method ? t->actor : NULL;
+                struct sk_lactor *a = t->kind == SK_TASK_CALL ? t->actor : NULL;
                 sk_ltask_fail(l, t, rc, "no memory to wait for the arguments of a task");
                 if (a) l->upcalls->advance(l, a);
                 return;
@@ -286,7 +296,7 @@ void sk_ltask_ready(struct sk_local *l, struct sk_ltask *t) {
         if (o && o->state == SK_O_READY && SK_KIND_IS_ERROR(o->kind) && o->where == SK_V_INLINE) {
             struct sk_inl *e = o->u.inl;
             if (e) e->refs++;
-            struct sk_lactor *a = t->is_method ? t->actor : NULL;
+            struct sk_lactor *a = t->kind == SK_TASK_CALL ? t->actor : NULL;
             sk_ltask_finish_error(l, t, o->kind, e ? (void *)e->bytes : (void *)"", e ? e->len : 0);
             sk_inl_drop(e);
             if (a) l->upcalls->advance(l, a);
@@ -297,7 +307,7 @@ void sk_ltask_ready(struct sk_local *l, struct sk_ltask *t) {
     SK_DCHECK(!t->waits && !t->worker);
     t->n_unready = 0;
     t->seen_lost = (uint32_t)l->n_lost;
-    t->state = SK_T_READY;
+    sk_ltask_to(t, SK_T_READY);
     if (t->held) l->upcalls->call_ready(t);
     if (t->actor) l->upcalls->advance(l, t->actor);
     else sk_place_push(&l->place, &t->place);
@@ -380,7 +390,6 @@ sk_rc sk_ltask_make(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t 
     t->owner = proc;
     t->submit_ns = l->now_ns;
     t->retries_left = t->spec.max_retries;
-    t->is_stream = t->spec.n_returns == SK_STREAMING;
     t->place.shape = t->spec.shape;
     t->place.level = (uint8_t)SK_MIN(level, SK_PLACE_LEVELS - 1);
     sk_list_init(&t->on);
@@ -410,36 +419,41 @@ sk_rc sk_ltask_make(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t 
 }
 
 void sk_ltask_retry(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *why) {
-    SK_DCHECK(!t->worker && !t->actor && t->holds_args && !t->ended);
+    SK_DCHECK(!t->actor && t->holds_args);
     sk_state_attempt(l, t, rc, why);
     t->attempt++;
     l->stats.n_retries++;
-    t->restart = false;
-    t->state = SK_T_READY;
+    if (t->stop == SK_STOP_RESTART) t->stop = SK_STOP_NONE;
+    sk_ltask_queue(l, t);
+}
+
+void sk_ltask_queue(struct sk_local *l, struct sk_ltask *t) {
+    SK_DCHECK(!t->actor && t->n_unready == 0);
+    sk_ltask_to(t, SK_T_READY);
     sk_place_push(&l->place, &t->place);
 }
 
 void sk_ltask_fail_cancelled(struct sk_local *l, struct sk_ltask *t) {
     char name[200];
     const char *tn = sk_ltask_name(l, t, name, sizeof name);
-    if (t->differs)
+    if (t->stop == SK_STOP_DIFFERS)
         sk_ltask_fail(l, t, SK_ETASK,
                       "task %s is not deterministic: run again after a worker died, its output %u differs from the first run's; "
                       "make the function give the same output for the same input",
-                      tn, t->differs - 1);
-    else if (t->lost_yield) sk_ltask_fail(l, t, SK_ENOMEM, "task %s: no memory to record its output", tn);
-    else t->stands = true, sk_ltask_fail(l, t, SK_ECANCEL, "task %s was cancelled", tn);
+                      tn, t->differs);
+    else if (t->stop == SK_STOP_LOST_YIELD) sk_ltask_fail(l, t, SK_ENOMEM, "task %s: no memory to record its output", tn);
+    else t->stop = SK_STOP_STANDS, sk_ltask_fail(l, t, SK_ECANCEL, "task %s was cancelled", tn);
 }
 
 void sk_ltask_cancel(struct sk_local *l, struct sk_ltask *t, bool force) {
     char name[200];
     const char *tn = sk_ltask_name(l, t, name, sizeof name);
-    if (t->state == SK_T_FINISHED || t->is_init || t->remake) return; /* what is being remade was finished before */
-    t->cancelled = true;
+    if (sk_ltask_over(t) || t->kind == SK_TASK_INIT || t->remake) return; /* what is being remade was finished before */
+    sk_ltask_stop_for(t, SK_STOP_CANCELLED);
     struct sk_lactor *a = t->actor;
+    if (t->state == SK_T_LEFT) return; /* its end is near */
     if (t->state == SK_T_SENT) {
         struct sk_lworker *w = t->worker;
-        if (!w) return; /* its worker died, and its end is near */
         if (!sk_ltask_unsend(l, w, t)) {
             sk_stream_ask_to_stop(l, t);
             if (!a) {
@@ -453,7 +467,7 @@ void sk_ltask_cancel(struct sk_local *l, struct sk_ltask *t, bool force) {
     } else if (t->state == SK_T_READY && !a) {
         sk_place_unpush(&l->place, &t->place);
     }
-    t->stands = true;
+    t->stop = SK_STOP_STANDS;
     sk_ltask_fail(l, t, SK_ECANCEL, "task %s was cancelled", tn);
     if (a) l->upcalls->advance(l, a); /* those behind it need not wait any more */
     sk_obj_drain(l);
@@ -461,10 +475,10 @@ void sk_ltask_cancel(struct sk_local *l, struct sk_ltask *t, bool force) {
 
 struct sk_verdict_task sk_ltask_case(struct sk_local *l, const struct sk_ltask *t) {
     return (struct sk_verdict_task){.id = t->id,
-                                    .is_init = t->is_init,
-                                    .is_call = t->actor && !t->is_init,
+                                    .is_init = t->kind == SK_TASK_INIT,
+                                    .is_call = t->actor && t->kind != SK_TASK_INIT,
                                     .begun = t->was_started,
-                                    .cancelled = t->cancelled,
+                                    .cancelled = sk_ltask_cancelled(t),
                                     .group_gone = sk_place_shape_dead(&l->place, t->place.shape),
                                     .no_wait = t->spec.no_wait,
                                     .retries_left = t->retries_left};
@@ -473,19 +487,21 @@ struct sk_verdict_task sk_ltask_case(struct sk_local *l, const struct sk_ltask *
 /* What tid has submitted, what that has, and so on: a walk over all tasks for each generation. A list of children in each task would cost every
  * submission. Without memory for all of them: some. */
 static void descendants(struct sk_local *l, uint64_t tid, struct sk_obj_id_vec *ids) {
+    struct sk_map found;
     uint64_t key;
     void *v;
+    sk_map_init(&found, SK_TAG_ENGINE);
     for (bool more = l->n_nested != 0; more;) {
         more = false;
         for (uint32_t i = 0; sk_map_next(&l->tasks, &i, &key, &v);) {
-            struct sk_ltask *t = v;
-            if (t->listed || t->is_init || !t->spec.parent) continue;
-            const struct sk_ltask *p = t->spec.parent == tid ? NULL : sk_map_get(&l->tasks, t->spec.parent);
-            if (t->spec.parent != tid && !(p && p->listed)) continue;
-            t->listed = more = sk_vec_push(ids, SK_TAG_ENGINE, key);
+            const struct sk_ltask *t = v;
+            if (t->kind == SK_TASK_INIT || !t->spec.parent || sk_map_get(&found, key)) continue;
+            if (t->spec.parent != tid && !sk_map_get(&found, t->spec.parent)) continue;
+            if (sk_map_put(&found, key, v) != SK_OK) continue;
+            more |= sk_vec_push(ids, SK_TAG_ENGINE, key);
         }
     }
-    for (uint32_t i = 0; i < ids->n; i++) ((struct sk_ltask *)sk_map_get(&l->tasks, ids->p[i]))->listed = false;
+    sk_map_deinit(&found);
 }
 
 void sk_ltask_cancel_by(struct sk_local *l, uint64_t tid, uint32_t flags) {

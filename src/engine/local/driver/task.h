@@ -49,7 +49,53 @@ struct sk_aside {
     } parts; /* objects of arguments that are parts of what is on disk */
 };
 
-enum { SK_T_WAITING, SK_T_READY, SK_T_SENT, SK_T_FINISHED };
+/* A task's states. What may follow which, and what holds in each, is this table; sk_ltask_to asserts it at each step, sk_local_check for all tasks.
+ *
+ *     WAITING --all arguments are there--> READY --sent--> SENT --reported, taken back, its worker died--> LEFT --its values are there--> DONE --> ENDED
+ *        ^------an argument is lost or on disk--'  ^--------------------not begun, or it runs again----------' `---it has an error---> FAILED -----^
+ *        `------------------------------------------a value of it was lost: it runs again----------------------------------------------------------'
+ *
+ * A task may fail in WAITING and in READY, too. The constructor of an actor stays DONE or FAILED until the actor is gone, or is READY again to be restarted. */
+enum sk_tstate {
+    SK_T_WAITING, /* for arguments that do not exist, or are on disk */
+    SK_T_READY,   /* in line for a worker (place.h), or in its actor's queue */
+    SK_T_SENT,    /* on a worker */
+    SK_T_LEFT,    /* off its worker; who took it off decides what becomes of it, before anything else happens to it */
+    SK_T_DONE,    /* its values are there; who waits is being told */
+    SK_T_FAILED,  /* the same with its error */
+    SK_T_ENDED,   /* over; known as long as its stream is read or lineage keeps it */
+    SK_T_STATES
+};
+struct sk_tstate_row {
+    const char *name;
+    uint8_t next;    /* bit i: state i may follow */
+    bool on_worker;  /* t->worker is its worker; else NULL */
+    bool holds_args; /* its arguments are held; in the others a constructor's may be */
+};
+extern const struct sk_tstate_row sk_tstates[SK_T_STATES];
+
+enum sk_tkind { SK_TASK_PLAIN, SK_TASK_INIT, SK_TASK_CALL }; /* INIT: the constructor of an actor; CALL: of a method */
+
+/* Why it is to stop, or was: the later one in this list is the reason. */
+enum sk_tstop {
+    SK_STOP_NONE,
+    SK_STOP_STANDS,     /* it ended as cancelled: instead of a run for lost values, that error again */
+    SK_STOP_RESTART,    /* its worker was asked to stop, so that it can begin anew for lost yields */
+    SK_STOP_CANCELLED,  /* by somebody who has its id */
+    SK_STOP_LOST_YIELD, /* there was no memory to record a yield */
+    SK_STOP_DIFFERS     /* a retry yielded something else than the run before: `differs` */
+};
+
+/* What lineage (recover.c) has of it. */
+enum sk_tkept {
+    SK_KEPT_NO,
+    SK_KEPT_WANTED, /* it made something that can be lost: in the store, or with references inside */
+    SK_KEPT_TRIED,  /* it could not be kept, or was let go: see let_go */
+    SK_KEPT_YES     /* not freed */
+};
+
+enum sk_tstream { SK_STREAM_OPEN, SK_STREAM_OVER, SK_STREAM_DROPPED }; /* for its reader. DROPPED: there is none any more */
+
 struct sk_ltask {
     struct sk_place_task place;
     struct sk_list on; /* in its worker's `sent` list, its actor's `queue`, its caller's `held`, or unlinked */
@@ -60,7 +106,19 @@ struct sk_ltask {
     struct sk_dep *waits;      /* for these arguments */
     struct sk_lcaller *caller; /* of a call of an actor that is not finished */
     struct sk_lworker *worker;
-    uint32_t state;
+    uint8_t state;    /* enum sk_tstate; set by sk_ltask_to only */
+    uint8_t kind;     /* enum sk_tkind */
+    uint8_t stop;     /* enum sk_tstop */
+    uint8_t kept;     /* enum sk_tkept */
+    uint8_t stream;   /* enum sk_tstream */
+    uint8_t let_go;   /* 0, or 1 + enum sk_lost_why: why lineage does not have it any more */
+    uint8_t n_oom;    /* how often its worker was stopped for memory */
+    bool held;        /* in its caller's `held` */
+    bool actor_lives; /* its actor died with it, and is started again */
+    bool holds_args;
+    bool was_started;   /* when its worker died last */
+    bool remake;        /* under way again, for what was lost of it: no sink and no reader hears of it */
+    bool end_failed;    /* of a stream: it failed; end_kind and end_inl are the failure */
     uint32_t n_unready; /* arguments that do not exist yet */
     uint32_t attempt;
     int32_t retries_left;
@@ -68,30 +126,12 @@ struct sk_ltask {
     int32_t ran_on; /* pid, slot and times of its last run (state.c) */
     uint32_t ran_slot;
     int64_t submit_ns, start_ns, end_ns;
-    bool told; /* its end is in the history */
-    bool is_init, is_stream, cancelled, is_method;
-    bool held;        /* in its caller's `held` */
-    bool actor_lives; /* its actor died with it, and is started again */
-    bool listed;      /* among those that are about to be cancelled */
-    bool dropped;     /* a stream that nobody reads any more */
-    bool holds_args;  /* its arguments are held */
-    bool was_started; /* when its worker died */
-    bool bulky;       /* it made something that can be lost: in the store, or with references inside */
-    bool kept;        /* lineage has it: not freed */
-    bool keeping_tried;
-    uint8_t let_go;         /* 0, or 1 + enum sk_lost_why: why lineage does not have it any more */
-    bool stands;            /* it was cancelled for good: instead of a run, that error again */
-    bool ended;             /* not under way, and nobody is about to touch it */
-    bool remake;            /* under way again, for what was lost of it: no sink and no reader hears of it */
-    uint8_t n_oom;          /* how often its worker was stopped for memory */
-    bool restart;           /* its worker was asked to stop, so that it can begin anew for lost yields */
     uint64_t space_epoch;   /* space.c: looked at in this round of marks */
     uint32_t seen_lost;     /* l->n_lost when its arguments were looked at last */
+    uint32_t differs;       /* index of the yield that a retry gave differently; SK_STOP_DIFFERS */
     struct sk_aside *aside; /* NULL: nothing */
-    uint32_t differs;       /* not 0: 1 + index of the yield that a retry gave differently; it is being stopped */
-    bool lost_yield;        /* there was no memory to record one; it is being stopped */
     /* streaming */
-    uint32_t n_yielded, n_taken, n_released, stream_done;
+    uint32_t n_yielded, n_taken, n_released;
     struct sk_obj_id_vec {
         uint64_t *p;
         uint32_t n, cap;
@@ -106,11 +146,22 @@ struct sk_ltask {
     uint64_t end_oid;   /* object that exists when it has ended; 0: nobody asked */
     uint32_t end_kind;  /* of that object's value, or of the failure once it has ended in one: */
     struct sk_inl *end_inl;
-    bool end_failed;
     struct sk_dep *stream_waiters;
     size_t spec_len;
     uint8_t bytes[];
 };
+
+static inline void sk_ltask_to(struct sk_ltask *t, enum sk_tstate state) {
+    SK_ASSERT(sk_tstates[t->state].next >> state & 1);
+    SK_ASSERT(!t->worker == !sk_tstates[state].on_worker);
+    t->state = (uint8_t)state;
+}
+static inline bool sk_ltask_over(const struct sk_ltask *t) { return t->state >= SK_T_DONE; }
+static inline bool sk_ltask_is_stream(const struct sk_ltask *t) { return t->spec.n_returns == SK_STREAMING; }
+static inline bool sk_ltask_cancelled(const struct sk_ltask *t) { return t->stop >= SK_STOP_CANCELLED; } /* by somebody, or by the engine */
+static inline void sk_ltask_stop_for(struct sk_ltask *t, enum sk_tstop why) { t->stop = (uint8_t)SK_MAX(t->stop, why); }
+static inline void sk_ltask_made_bulky(struct sk_ltask *t) { t->kept = (uint8_t)SK_MAX(t->kept, SK_KEPT_WANTED); }
+void sk_ltask_queue(struct sk_local *l, struct sk_ltask *t); /* READY, in line for a worker; of no actor */
 
 void sk_ltasks_init(struct sk_local *l, int32_t retries); /* of a task that says nothing of its own */
 void sk_ltasks_free(struct sk_local *l);

@@ -8,26 +8,25 @@
 #include "engine/local/driver/local_int.h"
 
 void sk_stream_drop(struct sk_local *l, struct sk_ltask *t) {
-    if (t->dropped) return; /* its credit is without end already; twice that is none */
-    t->dropped = true;
-    SK_DCHECK(t->is_stream && !t->sink && t->n_taken <= t->yields.n);
+    if (t->stream == SK_STREAM_DROPPED) return; /* its credit is without end already; twice that is none */
+    t->stream = SK_STREAM_DROPPED;
+    SK_DCHECK(sk_ltask_is_stream(t) && !t->sink && t->n_taken <= t->yields.n);
     for (uint32_t i = t->n_taken; i < t->yields.n; i++) SK_IGNORE(sk_own_unref(l->own, t->yields.p[i], SK_PROC_DRIVER, 1, NULL));
     t->n_taken = t->yields.n;
     if (t->end_error) SK_IGNORE(sk_own_unref(l->own, t->end_error, SK_PROC_DRIVER, 1, NULL));
     t->end_error = 0;
-    t->stream_done = 1;
     sk_stream_wake(l, t); /* another thread of its process may be waiting: end of the stream */
-    if (t->state != SK_T_FINISHED) {
+    if (!sk_ltask_over(t)) {
         if (!t->remake) sk_stream_release(l, t, UINT32_MAX / 2); /* it runs to its end, as in Ray: for what it does besides */
-    } else if (t->ended) {                                       /* else it is being ended, further up: sk_ltask_end frees it */
+    } else if (t->state == SK_T_ENDED) {                         /* else it is being ended, further up: sk_ltask_end frees it */
         sk_ltask_free(l, t);
     }
     sk_obj_drain(l);
 }
 
 /* What it says from now on is ignored; the task fails when it has stopped: until then it reads its arguments. */
-static void stop_stream(struct sk_local *l, struct sk_ltask *t, const char *why) {
-    t->cancelled = true;
+static void stop_stream(struct sk_local *l, struct sk_ltask *t, enum sk_tstop stop, const char *why) {
+    sk_ltask_stop_for(t, stop);
     sk_stream_ask_to_stop(l, t);
     if (!t->actor) sk_driver_link_kill_task(l, t, why);
 }
@@ -48,8 +47,8 @@ void sk_stream_yielded(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r
     const void *b = sk_rd_val_ids(r, &v, &in);
     if (r->bad) return;
     struct sk_ltask *t = sk_map_get(&l->tasks, tid);
-    if (t && (t->worker != w || t->attempt != attempt || t->state != SK_T_SENT || t->differs || t->lost_yield ||
-              (!t->remake && (t->dropped || (t->cancelled && t->sink)))))
+    if (t && (t->worker != w || t->attempt != attempt || t->state != SK_T_SENT || t->stop > SK_STOP_CANCELLED ||
+              (!t->remake && (t->stream == SK_STREAM_DROPPED || (sk_ltask_cancelled(t) && t->sink)))))
         t = NULL;
     uint64_t h = sk_hash(note.p, note.n), id = 0;
     const struct sk_sink *sink = t ? t->sink : NULL;
@@ -57,8 +56,8 @@ void sk_stream_yielded(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r
     if (t && index < t->n_yielded) { /* a retry repeats what is there */
         SK_DCHECK(t->note_hash.n == t->n_yielded);
         if (t->note_hash.p[index] != h) {
-            t->differs = index + 1;
-            stop_stream(l, t, "its task gave other output than before");
+            t->differs = index;
+            stop_stream(l, t, SK_STOP_DIFFERS, "its task gave other output than before");
         } else if (t->aside && v.where != SK_V_NONE) {
             id = sk_recover_remade(t, index);
         }
@@ -72,8 +71,7 @@ void sk_stream_yielded(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r
             !sk_vec_reserve(&t->note_hash, SK_TAG_ENGINE, t->n_yielded + 1) ||
             sk_obj_new(l, id, SK_PROC_DRIVER, &o, NULL) != SK_OK) { /* a stream with a hole would be a lie */
             id = 0;
-            t->lost_yield = true;
-            stop_stream(l, t, "there is no memory left to record its output");
+            stop_stream(l, t, SK_STOP_LOST_YIELD, "there is no memory left to record its output");
         }
     }
     if (o) o->why = (uint8_t)sk_recover_why(t);
