@@ -65,8 +65,10 @@ static void fail_stuck(struct sk_local *l) {
 
 /* No process can be started. It was found out in the middle of a step of an actor or of a death, which may still look at what fails here and is freed. */
 static void fail_in_vain(struct sk_local *l) {
+    if (SK_LIKELY(!l->pool.in_vain[0])) return;
     char why[sizeof l->pool.in_vain];
-    if (sk_pool_take_in_vain(l, why, sizeof why)) sk_loop_fail_waiting(l, SK_EDEAD, why);
+    sk_pool_take_in_vain(l, why, sizeof why);
+    sk_loop_fail_waiting(l, SK_EDEAD, why);
 }
 
 /* Oldest first; what stands behind one that stays could not start either. True: one of them waits for a process only. */

@@ -112,11 +112,9 @@ bool sk_pool_server_gone(struct sk_local *l) {
 
 static void in_vain(struct sk_local *l, const char *why) { snprintf(l->pool.in_vain, sizeof l->pool.in_vain, "%.300s", why); }
 
-bool sk_pool_take_in_vain(struct sk_local *l, char *why, size_t cap) {
-    if (SK_LIKELY(!l->pool.in_vain[0])) return false;
+void sk_pool_take_in_vain(struct sk_local *l, char *why, size_t cap) {
     (void)snprintf(why, cap, "%s", l->pool.in_vain);
     l->pool.in_vain[0] = 0;
-    return true;
 }
 
 void sk_pool_server_failed(struct sk_local *l, bool by_itself, const char *why) {

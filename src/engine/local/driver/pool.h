@@ -64,8 +64,8 @@ bool sk_pool_fd_lost(const struct sk_local *l); /* the user has closed descripto
 bool sk_pool_server_gone(struct sk_local *l);
 /* One ended, or could not be started, and no worker was ready: the next one has to wait, or what waits for workers fails, by the loop. */
 void sk_pool_server_failed(struct sk_local *l, bool by_itself, const char *why);
-/* Why what waits for workers waits in vain, once, into why[cap]; false: it does not. */
-bool sk_pool_take_in_vain(struct sk_local *l, char *why, size_t cap);
+/* The text of in_vain into why[cap], which is the only one who gets it. */
+void sk_pool_take_in_vain(struct sk_local *l, char *why, size_t cap);
 bool sk_pool_any_up(const struct sk_local *l);
 bool sk_pool_check(const struct sk_local *l);
 #define SK_BAD_STARTS 8 /* so many processes in a row that end before they are ready: it is no accident */
