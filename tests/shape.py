@@ -58,7 +58,7 @@ OWNERS = {  # of what the driver of the local engine keeps: the files in which i
     "l->n_callers": "calls_drive",
     "l->progress": "",  # by the calls that local_int.h inlines
     "l->next_id": "",
-    "l->place": "",  # all of it by calls of engine/place.h
+    "l->place": "",  # all of it by calls of engine/place/place.h
     "sk_lactor": "actor",
     "sk_stored": "stored part",
     "t->state": "task",  # of a task; others call sk_ltask_to

@@ -23,7 +23,7 @@
 #define SK_MEMORY_H
 
 #include "base/base.h"
-#include "engine/place.h"
+#include "engine/place/place.h"
 
 #define SK_MEMORY_STOP_NS INT64_C(10000000)   /* from the signal until the memory is back */
 #define SK_MEMORY_PAUSE_NS INT64_C(500000000) /* a process that takes longer to go hangs in the kernel */

@@ -1,5 +1,5 @@
 /* test_engine_place.c - placement by example. Random walks against a model: sim/place_sim.c. */
-#include "engine/place.h"
+#include "engine/place/place.h"
 #include "test.h"
 
 static struct sk_place p;

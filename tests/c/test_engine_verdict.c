@@ -20,7 +20,7 @@ TEST(verdict_of_a_plain_task) {
     CHECK_EQ(v.what, SK_VERDICT_CANCELLED);
     v = plain(&crashed, (struct sk_verdict_task){.id = 1, .begun = true, .group_gone = true, .retries_left = 2});
     CHECK(v.what == SK_VERDICT_FAIL && v.rc == SK_EGROUP);
-    v = plain(&crashed, (struct sk_verdict_task){.id = 1, .group_gone = true}); /* place.c gives it out to fail */
+    v = plain(&crashed, (struct sk_verdict_task){.id = 1, .group_gone = true}); /* engine/place gives it out to fail */
     CHECK(v.what == SK_VERDICT_AGAIN && !v.attempt);
 }
 

@@ -1,4 +1,4 @@
-/* hold.c - who holds what of the resources, and which placement groups have their bundles now: by place.c, as in the local engine, so a group has its
+/* hold.c - who holds what of the resources, and which placement groups have their bundles now: by engine/place, as in the local engine, so a group has its
  * bundles when what runs and lives leaves them, and tasks in it wait for room in them. All else that runs is counted, but waits for no resources. */
 #include <stdlib.h>
 

@@ -17,7 +17,7 @@
 #include "engine/history.h"
 #include "engine/names.h"
 #include "engine/own.h"
-#include "engine/place.h"
+#include "engine/place/place.h"
 #include "engine/res.h"
 #include "engine/state.h"
 #include "engine/streams.h"

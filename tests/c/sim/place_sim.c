@@ -4,7 +4,7 @@
  * may be, after a wait ends), tasks of a shape and level start in order, whoever could start does (unless resources are saved up for an older
  * one), an old head is passed at most SK_PLACE_BYPASS times, what is trapped behind a long task is moved, and in the end all is done. */
 #include "base/clock.h"
-#include "engine/place.h"
+#include "engine/place/place.h"
 #include "test.h"
 
 enum { N_WORKERS = 40, N_TASKS = 4000, QUEUE = 600, N_SHAPES = 9 };

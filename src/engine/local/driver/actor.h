@@ -7,7 +7,7 @@
 #include "engine/engine_int.h"
 #include "engine/local/driver/task.h"
 #include "engine/names.h"
-#include "engine/place.h"
+#include "engine/place/place.h"
 #include "engine/verdict.h"
 
 struct sk_local;

@@ -1,6 +1,6 @@
 /* group.c - placement groups and process environments of the local engine. Runs with the lock held.
  *
- * Who gets which bundle is place.c's; here a group has its `ready` object, its name and its end: whatever runs in a removed group is killed and
+ * Who gets which bundle is engine/place's; here a group has its `ready` object, its name and its end: whatever runs in a removed group is killed and
  * not run again, whatever waits for it fails with SK_EGROUP. Invariant: a group in l->groups.all is one in place.groups. Cost: groups are few. */
 #include "base/clock.h"
 #include "base/mem.h"

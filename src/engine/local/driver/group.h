@@ -6,7 +6,7 @@
 
 #include "engine/groups.h"
 #include "engine/names.h"
-#include "engine/place.h"
+#include "engine/place/place.h"
 
 struct sk_local;
 struct sk_lworker;

@@ -6,7 +6,7 @@
 
 #include "base/map.h"
 #include "engine/local/wire/wire.h"
-#include "engine/place.h"
+#include "engine/place/place.h"
 
 struct sk_local;
 struct sk_ltask;

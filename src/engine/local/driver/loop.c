@@ -1,6 +1,6 @@
 /* loop.c - the driver's loop, its way out: tasks onto workers, workers for tasks. Everything here runs with the engine's lock held.
  *
- * It holds no policy: who runs what is place.c's, who lives is own.c's; this file moves between them and the rings. The way in is messages.c.
+ * It holds no policy: who runs what is engine/place's, who lives is own.c's; this file moves between them and the rings. The way in is messages.c.
  * Cost of a no-op task: about 1 us for all of them (submit, place, ring, done, free). */
 #include <stdio.h>
 

@@ -5,7 +5,7 @@
 #define SK_LOCAL_LOOP_H
 
 #include "engine/pace.h"
-#include "engine/place.h"
+#include "engine/place/place.h"
 
 struct sk_local;
 struct sk_ltask;

@@ -1,6 +1,6 @@
 /* send.c - a task onto a worker and off it again: the function it needs, its message, its claim word. Runs with the lock held.
  *
- * Not here: which task goes where (place.c, asked in loop.c), the rings (pool.c). Invariant: a task is in w->sent exactly while its claim word is
+ * Not here: which task goes where (engine/place, asked in loop.c), the rings (pool.c). Invariant: a task is in w->sent exactly while its claim word is
  * taken in w->claimed. Cost: the message is measured, then written straight into the ring. */
 #include "base/clock.h"
 #include "base/mem.h"

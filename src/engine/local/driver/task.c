@@ -1,6 +1,6 @@
 /* task.c - the life of a task in the driver: made, arguments held and waited for, ready, ended by values, an error, a cancel. Runs with the lock held.
  *
- * Not here: who runs it where (place.c), the message to a worker (send.c), yields (stream.c), running it again for what was lost (recover.c).
+ * Not here: who runs it where (engine/place), the message to a worker (send.c), yields (stream.c), running it again for what was lost (recover.c).
  * Invariant: a task under way holds its arguments; however it ends, sk_ltask_end is the last step, after whoever waits for it was told. */
 #include <signal.h>
 #include <stdarg.h>

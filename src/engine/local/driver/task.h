@@ -7,7 +7,7 @@
 #include "base/list.h"
 #include "engine/lineage.h"
 #include "engine/local/driver/object.h"
-#include "engine/place.h"
+#include "engine/place/place.h"
 #include "engine/verdict.h"
 
 struct sk_local;

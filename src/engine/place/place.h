@@ -166,7 +166,11 @@ sk_rc sk_place_group_add(struct sk_place *p, uint64_t id, const struct sk_res *b
                          struct sk_err *err) SK_MUST_USE;
 /* Gives back what nobody holds now, the rest with the leases. What is ready in its shapes is given out by pick. */
 void sk_place_group_remove(struct sk_place *p, struct sk_place_group *g);
-struct sk_place_group *sk_place_group_find(const struct sk_place *p, uint64_t id);
+static inline struct sk_place_group *sk_place_group_find(const struct sk_place *p, uint64_t id) { /* NULL: it was removed */
+    SK_LIST_EACH (it, &p->groups)
+        if (sk_container_of(it, struct sk_place_group, link)->id == id) return sk_container_of(it, struct sk_place_group, link);
+    return NULL;
+}
 /* An idle worker for tasks of this shape, NULL: none. */
 struct sk_place_worker *sk_place_idle_for(const struct sk_place *p, sk_shape s);
 bool sk_place_fits_ever(const struct sk_place *p, sk_shape s);
