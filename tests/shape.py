@@ -33,7 +33,7 @@ BOUNDS = {  # measure: the most (of the assertions: the least) that is allowed
 }
 
 OWNERS = {  # of what the driver of the local engine keeps: the files in which it is written; everybody else reads it, and calls
-    "l->space": "space space_disk space_mark space_room",
+    "l->space": "space space_evict space_mark space_memory space_read space_stuck",
     "l->stored": "stored",
     "l->pool": "pool",
     "l->mem": "memory",

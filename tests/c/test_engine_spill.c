@@ -1045,7 +1045,7 @@ TASK(wide) { /* word 2: about to ask for room */
 static bool room_is_wanted(void *unused) {
     (void)unused;
     sk_driver_lock(eng);
-    bool waits = !sk_list_empty(&L()->space.rooms);
+    bool waits = !sk_list_empty(&L()->space.mem_waits);
     sk_driver_unlock(eng);
     return waits;
 }

@@ -116,7 +116,7 @@ void g(struct sk_local *l, struct sk_other *a) {
 """
     lines = lambda file: [int(x.split(":")[1]) for x in shape.writes_across(shape.ROOT / "src/engine/local/driver" / file, text)]  # noqa: E731
     assert lines("loop.c") == [4, 5, 6, 7, 8, 9, 10, 12]
-    assert lines("space_disk.c") == [5, 6, 8, 9, 10, 12]
+    assert lines("space_read.c") == [5, 6, 8, 9, 10, 12]
     assert lines("actor.c") == [4, 5, 6, 7, 12]
     assert lines("local_int.h") == []
 

@@ -284,7 +284,7 @@ void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
     uint32_t held_up[8], n_held_up = 0, n_passed = 0; /* processes whose next call has lost an argument meanwhile */
     for (struct sk_list *it = a->queue.next; a->state != SK_A_DEAD && it != &a->queue && a->n_sent < a->depth && a->worker;) {
         struct sk_ltask *t = call_of(it); /* behind the constructor: the ring keeps the order */
-        if (a->n_sent && !a->n_groups && (a->worker->n_rooms || l->place.depth_cap)) {
+        if (a->n_sent && !a->n_groups && (a->worker->n_mem_waits || l->place.depth_cap)) {
             sk_space_hold_back(l); /* memory is short: a call that is queued there holds its arguments in it */
             return;
         }

@@ -19,10 +19,10 @@ void sk_driver_release(struct sk_engine *e, sk_oid o) {
     sk_driver_unlock(e);
 }
 
-static bool room_done(void *arg) { return ((struct sk_room *)arg)->rc != SK_EAGAIN; }
+static bool room_done(void *arg) { return ((struct sk_mem_wait *)arg)->rc != SK_EAGAIN; }
 
 static sk_rc wait_for_room(struct sk_local *l, uint64_t len, sk_off *off, struct sk_err *err) {
-    struct sk_room r = {.len = len, .min = len, .rc = SK_EAGAIN, .err = err};
+    struct sk_mem_wait r = {.len = len, .min = len, .rc = SK_EAGAIN, .err = err};
     sk_space_await(l, &r);
     sk_rc rc;
     bool stop = false;
@@ -51,7 +51,7 @@ static sk_rc alloc(struct sk_engine *e, size_t len, bool no_wait, struct sk_buf 
     sk_driver_lock(e);
     bool may_wait = !no_wait && l->space.spill && sk_space_depth == 1 && len <= l->data_seg.size;
     if (l->closing) rc = sk_driver_closed(err);
-    else if (!may_wait || sk_list_empty(&l->space.rooms)) rc = sk_space_alloc(l, SK_PROC_DRIVER, len, &off, err);
+    else if (!may_wait || sk_list_empty(&l->space.mem_waits)) rc = sk_space_alloc(l, SK_PROC_DRIVER, len, &off, err);
     if (rc == SK_EFULL) rc = may_wait ? wait_for_room(l, len, &off, err) : sk_space_overflow(l, SK_PROC_DRIVER, len, &off, err);
     sk_driver_unlock(e);
     SK_DCHECK(rc != SK_OK || off + len <= l->data_seg.size + l->data_seg.tail);
@@ -131,7 +131,7 @@ struct get_wait {
     size_t n, at; /* ids[0..at) exist */
     sk_rc rc;
     uint64_t n_lost; /* as of `at` */
-    struct sk_getter get;
+    struct sk_get_wait get;
 };
 static bool get_done(void *arg) {
     struct get_wait *w = arg;
@@ -178,7 +178,7 @@ sk_rc sk_driver_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t de
     sk_driver_lock(e);
     sk_rc rc = l->closing ? SK_ECLOSED : SK_OK;
     if (rc == SK_OK && !get_done(&w)) {
-        w.get = (struct sk_getter){.ids = (const uint64_t *)ids, .n = n};
+        w.get = (struct sk_get_wait){.ids = (const uint64_t *)ids, .n = n};
         sk_space_get_begins(l, &w.get);
         do { /* again: something may be lost, or spilled, after it was seen */
             rc = sk_driver_wait(l, get_done, &w, deadline, &(struct sk_waited){"get()", ids, n, 0});

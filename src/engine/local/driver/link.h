@@ -19,7 +19,7 @@ struct sk_lworker {
     uint32_t slot, proc;
     int32_t pid;
     bool up, dying, killed;
-    uint32_t n_rooms; /* requests of it that wait for room in the store */
+    uint32_t n_mem_waits; /* requests of it that wait for room in the store */
     bool unheard;     /* something it said could not be recorded: what it says after that may build on it, and is not listened to */
     struct sk_slot *sh;
     struct sk_ring down, up_ring;

@@ -159,7 +159,7 @@ static inline uint64_t sk_new_ids(struct sk_local *l, uint32_t n) {
 /* Somebody who used memory of the store let some go: a value, a view of it, an argument, a lease. What waits for room may look for it again. */
 static inline void sk_space_released(struct sk_local *l) { l->space.n_released++; }
 static inline bool sk_space_awaited(const struct sk_local *l) { /* somebody waits for room, or for an object on disk */
-    return !sk_list_empty(&l->space.rooms) || !sk_list_empty(&l->stored.in[SK_STORED_WANTED]);
+    return !sk_list_empty(&l->space.mem_waits) || !sk_list_empty(&l->stored.in[SK_STORED_WANTED]);
 }
 static inline void sk_lmem_turn(struct sk_local *l, int64_t now_ns) {
     if (SK_UNLIKELY(now_ns >= l->mem.next_ns)) sk_lmem_look(l, now_ns);

@@ -13,7 +13,7 @@ struct sk_rd;
 struct sk_err;
 
 struct sk_req { /* a worker that waits: GET, WAIT, NEXT, PEEK; or somebody who watches: WATCH */
-    struct sk_getter get;
+    struct sk_get_wait get;
     struct sk_list link;    /* of its worker: reqs or watches; of the driver: l->watches */
     struct sk_lworker *w;   /* NULL: the driver's */
     struct sk_watch *watch; /* then */

@@ -14,14 +14,14 @@ struct sk_lworker;
 struct sk_req;
 struct sk_err;
 
-struct sk_getter { /* a get that waits: what it has so far stays in the store */
+struct sk_get_wait { /* a get that waits: what it has so far stays in the store */
     struct sk_list link;
     const uint64_t *ids;
     size_t n;
-    sk_rc refused; /* one cannot be brought back (space.refuse_msg) */
+    sk_rc refused; /* one of its values cannot be read back (space.refuse_msg) */
 };
 
-struct sk_room { /* somebody waits for room in the store */
+struct sk_mem_wait { /* somebody waits for memory of the store */
     struct sk_list link;
     struct sk_lworker *w;   /* NULL: a caller in the driver, on whose stack this is */
     uint64_t req, len, min; /* `min` will do */
@@ -31,23 +31,36 @@ struct sk_room { /* somebody waits for room in the store */
     struct sk_err *err;
 };
 
-struct sk_space {               /* space.c */
-    struct sk_spill *spill;     /* NULL: nothing is spilled */
-    struct sk_list rooms, gets; /* oldest first */
-    uint64_t epoch, writing_bytes, n_spoiled;
-    uint64_t n_overflow, overflow_bytes; /* what went there so far */
-    uint64_t n_released, released_seen;  /* how often somebody who used memory let some go; when the last campaign began */
-    uint64_t overflow_released;          /* and when something went to the overflow last */
-    uint64_t gathered;                   /* the object that was wanted back first when all for its waiter was asked for */
-    uint32_t n_io, n_inside;             /* jobs under way; callers that wait in the driver */
-    uint64_t last_pos, ahead_bytes;      /* reading one small object after the other */
-    sk_rc disk_rc, refuse_rc;
-    int64_t disk_retry_ns, choose_after_ns, progress_ns, alone_ns;
-    uint64_t free_seen;
-    bool waiting, taken_back;
-    uint64_t cap_bytes; /* it may take so much now, whatever its size: heaps need the rest. 0: as much as there is */
-    bool campaign;      /* what others wait for is being taken */
-    bool held_back;     /* an actor has calls that could be sent, but for memory */
+struct sk_space {
+    struct sk_spill *spill;              /* NULL: nothing is written to disk */
+    struct sk_list mem_waits, get_waits; /* the oldest first */
+    uint64_t epoch;                      /* of the marks, space_mark.c */
+    uint64_t writing_bytes;              /* in the store, and being written */
+    uint32_t n_io;                       /* jobs of the disk under way */
+    uint32_t n_inside;                   /* callers that wait in the driver */
+    uint64_t cap_bytes;                  /* the store may take so much now, heaps need the rest; 0: as much as there is */
+
+    /* evicting */
+    uint64_t n_released, released_seen; /* how often somebody let memory go; the same when awaited values were evicted last */
+    bool last_resort;                   /* awaited values are being evicted: nothing is read meanwhile */
+    int64_t choose_after_ns;            /* the last choice found nothing */
+    sk_rc disk_rc;                      /* of the last write; refused: why is in disk_msg, and it is asked again at disk_retry_ns */
+    int64_t disk_retry_ns;
+
+    /* reading */
+    uint64_t gathered;              /* the value that was wanted first when all for its waiter was asked for */
+    uint64_t last_pos, ahead_bytes; /* reading one small value after the other */
+    sk_rc refuse_rc;
+    uint64_t n_spoiled; /* values whose bytes came back wrong */
+
+    /* nothing moves: space_stuck.c */
+    bool waiting;                        /* somebody waited at the end of the last step */
+    bool taken_back;                     /* what was queued on workers, since something moved last */
+    bool held_back;                      /* an actor has calls that could be sent, but for memory */
+    int64_t progress_ns, alone_ns;       /* since when nothing moves, and since when nobody is at work who could bring a change */
+    uint64_t free_seen;                  /* free bytes of the store at the last look */
+    uint64_t n_overflow, overflow_bytes; /* what went to the overflow so far */
+    uint64_t overflow_released;          /* n_released when something went there last */
     char disk_msg[400], refuse_msg[1100], spoiled_msg[300];
 };
 
@@ -65,9 +78,9 @@ bool sk_space_get(struct sk_local *l, struct sk_req *q); /* true: some of its ob
 void sk_space_lease(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t graph, uint64_t len, uint64_t min);
 /* The same for the worker, at once: only while a sixteenth of the store stays free, and nobody waits. */
 void sk_space_lease_now(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t len);
-void sk_space_await(struct sk_local *l, struct sk_room *r);        /* a caller in the driver: r->rc says when it has its bytes, or none */
-void sk_space_get_begins(struct sk_local *l, struct sk_getter *g); /* what it has so far stays in the store, until */
-void sk_space_get_over(struct sk_local *l, struct sk_getter *g);
+void sk_space_await(struct sk_local *l, struct sk_mem_wait *r);      /* a caller in the driver: r->rc says when it has its bytes, or none */
+void sk_space_get_begins(struct sk_local *l, struct sk_get_wait *g); /* what it has so far stays in the store, until */
+void sk_space_get_over(struct sk_local *l, struct sk_get_wait *g);
 void sk_space_caller_waits(struct sk_local *l,
                            bool waits);      /* a caller in the driver does, or goes on: meanwhile its own code lets nothing go */
 void sk_space_hold_back(struct sk_local *l); /* an actor has calls that could be sent, but for memory: advanced by the next step */

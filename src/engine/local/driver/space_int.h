@@ -1,11 +1,22 @@
-/* space_int.h - shared by space.c and its parts: space_mark.c (who uses what), space_disk.c (to disk and back), space_room.c (bytes, now). They call each other in
- * one direction: space, disk, room and mark. */
+/* space_int.h - shared by space.c and its files: space_stuck.c, space_memory.c, space_read.c, space_evict.c and space_mark.c, which call each other in this
+ * direction only. */
 #ifndef SK_LOCAL_SPACE_INT_H
 #define SK_LOCAL_SPACE_INT_H
 
 #include "engine/local/driver/local_int.h"
 
-enum { GOES, LATER, WANTED, FIRST, STAYS, CLASSES }; /* marks: sk_stored.mark - epoch */
+/* How a value is used, from the marks of space_mark.c: sk_stored.mark less the epoch. */
+enum {
+    SK_USE_NONE,
+    SK_USE_SOON,    /* by a task that is next in line */
+    SK_USE_AWAITED, /* by somebody who waits for the rest of what it needs */
+    SK_USE_FIRST,   /* the same, by the one whose turn it is */
+    SK_USE_NOW,     /* by a task on a worker */
+    SK_USES
+};
+
+#define JOB_BYTES (UINT64_C(4) << 20) /* written or read at once */
+#define JOB_OBJECTS 4096u
 
 static inline uint64_t room_of(const struct sk_obj *o) { return SK_ALIGN(SK_MAX(o->len, 1), SK_STORE_ALIGN); }
 static inline uint64_t size_of(const struct sk_local *l) { return l->data_seg.size; }
@@ -23,8 +34,8 @@ static inline uint64_t left_of(const struct sk_local *l) {
 static inline struct sk_stored *stored_of(struct sk_list *it) { return sk_container_of(it, struct sk_stored, link); }
 /* Objects on disk that somebody waits for, in this order. */
 static inline const struct sk_list *wanted_of(const struct sk_local *l) { return &l->stored.in[SK_STORED_WANTED]; }
-static inline uint64_t class_of(const struct sk_local *l, const struct sk_stored *st) {
-    return st->mark > l->space.epoch ? st->mark - l->space.epoch : GOES;
+static inline uint64_t use_of(const struct sk_local *l, const struct sk_stored *st) {
+    return st->mark > l->space.epoch ? st->mark - l->space.epoch : SK_USE_NONE;
 }
 
 struct arg_iter {
@@ -51,19 +62,30 @@ static inline struct sk_obj *next_arg(struct sk_local *l,
 
 /* space_mark.c */
 void sk_space_mark_all(struct sk_local *l);
-/* Who waits for the first object that is wanted back: the oldest get, else the oldest task. */
-void sk_space_first_waiter(struct sk_local *l, const struct sk_getter **get, const struct sk_ltask **task);
+/* Who waits for the value that is wanted first: the oldest get, else the oldest task. */
+void sk_space_first_waiter(struct sk_local *l, const struct sk_get_wait **get, const struct sk_ltask **task);
 /* Calls f for the arguments of the next tasks in line, up to a quarter of the store. */
 void sk_space_each_soon(struct sk_local *l, void (*f)(struct sk_local *l, struct sk_obj *o));
 
-/* space_disk.c */
-/* Frees, or begins to write, at least `need` bytes of classes up to `most` if it can. Returns what it found. */
-uint64_t sk_space_choose(struct sk_local *l, uint64_t need, uint64_t most, int64_t now);
-void sk_space_wrote(struct sk_local *l, struct sk_spill_job *job); /* marks are fresh */
+/* space_evict.c */
+/* Evicts, or begins to write, at least `need` bytes of values whose use is at most `most`, if it can. Returns the bytes that it found. */
+uint64_t sk_space_evict(struct sk_local *l, uint64_t need, uint64_t most, int64_t now);
+void sk_space_wrote(struct sk_local *l, struct sk_spill_job *job); /* the caller has marked all values just now */
+
+/* space_read.c */
 void sk_space_read_back(struct sk_local *l, struct sk_spill_job *job);
-sk_rc sk_space_read(struct sk_local *l);     /* SK_EFULL: the first one that is wanted finds no room */
-bool sk_space_read_over(struct sk_local *l); /* that one, into the overflow */
-void sk_space_read_ahead(struct sk_local *l);
-void sk_space_refuse(struct sk_local *l, struct sk_stored *st, sk_rc rc, const char *msg); /* those that wait for it get an error */
+sk_rc sk_space_read(struct sk_local *l);      /* what is wanted, in order; SK_EFULL: there is no memory for the next value */
+bool sk_space_read_over(struct sk_local *l);  /* that one, into the overflow */
+void sk_space_read_ahead(struct sk_local *l); /* what the next tasks in line need, as far as nobody has a use for the memory */
+void sk_space_refuse(struct sk_local *l, struct sk_stored *st, sk_rc rc, const char *msg); /* whoever waits for it gets an error */
+
+/* space_memory.c */
+/* In whose book the memory goes: a graph's belongs to no worker. */
+static inline uint32_t sk_space_proc_of(const struct sk_mem_wait *r) { return r->w && !r->graph ? r->w->proc : SK_PROC_DRIVER; }
+bool sk_space_try(struct sk_local *l, struct sk_mem_wait *r); /* there was memory for it, and it is answered */
+void sk_space_answer(struct sk_local *l, struct sk_mem_wait *r, sk_rc rc, const char *msg); /* and is over: r may be freed */
+
+/* space_stuck.c: nothing was freed, written or read for a while. */
+void sk_space_stuck(struct sk_local *l, int64_t now);
 
 #endif

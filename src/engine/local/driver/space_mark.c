@@ -1,23 +1,24 @@
-/* space_mark.c - who uses what is in the store, marked anew for each choice by walking what uses objects: tasks on workers and in line, gets, who waits for
- * the disk. So the paths of tasks and values carry no counts for it. Runs with the lock held. Cost: what is in use, about 50 ns an object. */
+/* space_mark.c - how each value of the store is used (SK_USE_*), marked anew before each choice by walking what uses values: tasks on workers and in line, gets, and
+ * those who wait for the disk. So the paths of tasks and values carry no counts. Runs with the lock held. Cost: about 50 ns for each value in use. */
 #include "engine/local/driver/space_int.h"
 
 #define AHEAD_TASKS 32u /* of a queue: their arguments are read ahead and kept */
 
-static void mark(struct sk_local *l, struct sk_obj *o, uint64_t class) {
-    SK_DCHECK(class < CLASSES);
-    if (o && o->st) sk_stored_mark(o->st, l->space.epoch + class);
+/* Object o has this use, or one that counts more. */
+static void mark(struct sk_local *l, struct sk_obj *o, uint64_t use) {
+    SK_DCHECK(use < SK_USES);
+    if (o && o->st) sk_stored_mark(o->st, l->space.epoch + use);
 }
 
-static void mark_args(struct sk_local *l, const struct sk_ltask *t, uint64_t class) {
+static void mark_args(struct sk_local *l, const struct sk_ltask *t, uint64_t use) {
     struct arg_iter it = args_of(t);
-    for (struct sk_obj *o; (o = next_arg(l, &it));) mark(l, o, class);
+    for (struct sk_obj *o; (o = next_arg(l, &it));) mark(l, o, use);
 }
 
-static void mark_ids(struct sk_local *l, const uint64_t *ids, size_t n, uint64_t class) {
+static void mark_ids(struct sk_local *l, const uint64_t *ids, size_t n, uint64_t use) {
     for (size_t i = 0; i < n; i++) {
         struct sk_obj *o = sk_obj_get(l, ids[i]);
-        if (o && o->state == SK_O_READY) mark(l, o, class);
+        if (o && o->state == SK_O_READY) mark(l, o, use);
     }
 }
 
@@ -25,20 +26,20 @@ static void mark_waiters(struct sk_local *l, const struct sk_obj *o) { /* tasks 
     for (const struct sk_dep *d = o->deps; d; d = d->next) {
         if (!d->task || d->task->space_epoch == l->space.epoch) continue;
         d->task->space_epoch = l->space.epoch;
-        mark_args(l, d->task, WANTED);
+        mark_args(l, d->task, SK_USE_AWAITED);
     }
 }
 
 /* Who waits for the first object that is wanted back: the oldest get, else the oldest task. */
-void sk_space_first_waiter(struct sk_local *l, const struct sk_getter **get, const struct sk_ltask **task) {
+void sk_space_first_waiter(struct sk_local *l, const struct sk_get_wait **get, const struct sk_ltask **task) {
     const struct sk_list *first = sk_list_first(wanted_of(l));
     *get = NULL;
     *task = NULL;
     if (!first) return;
     const struct sk_obj *o = sk_container_of(first, struct sk_stored, link)->o;
     SK_DCHECK(o->state == SK_O_READY && o->where == SK_V_DISK);
-    SK_LIST_EACH (it, &l->space.gets) {
-        const struct sk_getter *g = sk_container_of(it, struct sk_getter, link);
+    SK_LIST_EACH (it, &l->space.get_waits) {
+        const struct sk_get_wait *g = sk_container_of(it, struct sk_get_wait, link);
         for (size_t i = 0; i < g->n; i++)
             if (g->ids[i] == o->id) {
                 *get = g;
@@ -49,28 +50,29 @@ void sk_space_first_waiter(struct sk_local *l, const struct sk_getter **get, con
         if (d->task) *task = d->task; /* the last one in the list was the first */
 }
 
-/* Once, however many of its arguments are wanted. */
+/* The arguments of t are marked once, however many of them are wanted. */
 static void mark_task_first(struct sk_local *l, struct sk_ltask *t) {
-    if (t->space_epoch == l->space.epoch + FIRST) return;
-    t->space_epoch = l->space.epoch + FIRST;
-    mark_args(l, t, FIRST);
+    if (t->space_epoch == l->space.epoch + SK_USE_FIRST) return;
+    t->space_epoch = l->space.epoch + SK_USE_FIRST;
+    mark_args(l, t, SK_USE_FIRST);
 }
 
+/* What the first waiter needs. */
 static void mark_first(struct sk_local *l) {
-    const struct sk_getter *g;
+    const struct sk_get_wait *g;
     const struct sk_ltask *t;
     sk_space_first_waiter(l, &g, &t);
-    if (g) mark_ids(l, g->ids, g->n, FIRST);
-    if (t) mark_args(l, t, FIRST);
-    /* And those whose turn it was, until what they waited for has been read: or the next one takes from them what has come already. */
-    SK_LIST_EACH (it, &l->space.gets) {
-        g = sk_container_of(it, struct sk_getter, link);
+    if (g) mark_ids(l, g->ids, g->n, SK_USE_FIRST);
+    if (t) mark_args(l, t, SK_USE_FIRST);
+    /* Those whose turn it was count, too, until what they waited for has been read; else the next one would take what has come for them. */
+    SK_LIST_EACH (it, &l->space.get_waits) {
+        g = sk_container_of(it, struct sk_get_wait, link);
         bool reads = false;
         for (size_t i = 0; i < g->n && !reads; i++) {
             const struct sk_obj *o = sk_obj_get(l, g->ids[i]);
             reads = o && o->state == SK_O_READY && o->where == SK_V_DISK && o->st->io;
         }
-        if (reads) mark_ids(l, g->ids, g->n, FIRST);
+        if (reads) mark_ids(l, g->ids, g->n, SK_USE_FIRST);
     }
     SK_LIST_EACH (it, &l->stored.in[SK_STORED_READING])
         for (const struct sk_dep *d = stored_of(it)->o->deps; d; d = d->next)
@@ -107,20 +109,20 @@ void sk_space_each_soon(struct sk_local *l, void (*f)(struct sk_local *l, struct
     }
 }
 
-static void mark_later(struct sk_local *l, struct sk_obj *o) { mark(l, o, LATER); }
+static void mark_soon(struct sk_local *l, struct sk_obj *o) { mark(l, o, SK_USE_SOON); }
 
 void sk_space_mark_all(struct sk_local *l) {
-    l->space.epoch += CLASSES;
+    l->space.epoch += SK_USES;
     for (uint32_t i = 0; i < l->pool.n_used; i++) {
         if (!l->pool.workers[i]) continue;
-        SK_LIST_EACH (it, &l->pool.workers[i]->sent) mark_args(l, sk_container_of(it, struct sk_ltask, on), STAYS);
+        SK_LIST_EACH (it, &l->pool.workers[i]->sent) mark_args(l, sk_container_of(it, struct sk_ltask, on), SK_USE_NOW);
     }
-    SK_LIST_EACH (it, &l->space.gets) {
-        const struct sk_getter *g = sk_container_of(it, struct sk_getter, link);
-        mark_ids(l, g->ids, g->n, WANTED);
+    SK_LIST_EACH (it, &l->space.get_waits) {
+        const struct sk_get_wait *g = sk_container_of(it, struct sk_get_wait, link);
+        mark_ids(l, g->ids, g->n, SK_USE_AWAITED);
     }
     SK_LIST_EACH (it, &l->stored.in[SK_STORED_READING]) mark_waiters(l, stored_of(it)->o);
     SK_LIST_EACH (it, wanted_of(l)) mark_waiters(l, stored_of(it)->o);
     mark_first(l);
-    sk_space_each_soon(l, mark_later);
+    sk_space_each_soon(l, mark_soon);
 }

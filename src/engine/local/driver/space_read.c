@@ -1,7 +1,7 @@
-/* space_disk.c - objects on their way to disk and back: jobs for the spill threads (store/spill_io.c), and what became of them. Runs with the lock held.
+/* space_read.c - values on disk: who waits for them, and how they are read back. Runs with the lock held.
  *
- * What is chosen follows store/evict.c; what has a copy on disk goes for nothing. Invariant: an object that is being written stays where it is until the
- * write is done, and goes only if nobody has come to use it meanwhile. */
+ * Values are read in the order in which they were wanted, several in one job; what a task that is next in line needs is read ahead when there is memory that
+ * nobody has a use for. Invariant: what waits for a value is told once it is in the store, or that it cannot be read. */
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -10,149 +10,70 @@
 #include "base/vec.h"
 #include "engine/local/driver/space_int.h"
 
-#define JOB_BYTES (UINT64_C(4) << 20)  /* written or read at once */
-#define OVER_BYTES (UINT64_C(1) << 20) /* read into the overflow at once, about */
-#define JOB_OBJECTS 4096u
-#define AHEAD_MIN (UINT64_C(128) << 10)       /* read behind a small object: what was written behind it */
-#define DISK_BYTES_PER_S UINT64_C(1000000000) /* only the proportion of reading and writing matters */
-#define RETRY_NS INT64_C(500000000)           /* a disk that refused is asked again */
+#define OVER_BYTES (UINT64_C(1) << 20)  /* read into the overflow at once, about */
+#define AHEAD_MIN (UINT64_C(128) << 10) /* read behind a small object: what was written behind it */
+#define AGAIN_NS INT64_C(2000000)       /* after a choice that found nothing */
 
-/* ---- writing ----------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- who waits ---------------------------------------------------------------------------------------------------------------------- */
 
-static void disk_trouble(struct sk_local *l, sk_rc rc, const char *msg) {
-    if (l->space.disk_rc == SK_OK) sk_log(SK_LOG_WARN, "spill_failed rc=%s msg=\"%s\"", sk_rc_name(rc), msg);
-    l->space.disk_rc = rc;
-    l->space.disk_retry_ns = sk_now_ns() + RETRY_NS;
-    snprintf(l->space.disk_msg, sizeof l->space.disk_msg, "%.390s", msg);
+/* Arguments of t that are a part of a value on disk get an object of their own, which only the part is read for. */
+static sk_rc make_parts(struct sk_local *l, struct sk_ltask *t) {
+    struct sk_rd r = sk_rd_init(t->spec.args, t->spec.args_len);
+    for (uint32_t i = 0; i < t->spec.n_args; i++) {
+        struct sk_val v;
+        sk_rd_val(&r, &v);
+        if (v.where != SK_V_PART || !v.len || sk_part_find(t, i)) continue;
+        const struct sk_obj *o = sk_obj_get(l, v.oid);
+        if (o->state == SK_O_READY && o->where == SK_V_DISK) SK_TRY(sk_part_make(l, t, i, o, &v));
+    }
+    return SK_OK;
 }
 
-/* Returns the bytes that will be freed: fewer than those of `who` when the quota allows no more; 0: none. */
-static uint64_t write_out(struct sk_local *l, struct sk_stored *const *who, uint32_t n) {
-    struct sk_spill_job *job = sk_spill_job(n);
-    struct sk_err err = {.msg = "spill: no memory"};
-    sk_rc rc = job ? SK_OK : SK_ENOMEM;
-    uint32_t pinned = 0;
-    for (; rc == SK_OK && pinned < n; pinned++) {
-        struct sk_obj *o = who[pinned]->o;
-        SK_DCHECK(o->where == SK_V_STORE && !who[pinned]->io && !who[pinned]->at.stretch);
-        rc = sk_store_pin(l->store, SK_PROC_SPILL, o->u.off);
-        if (rc != SK_OK) break;
-        job->items[pinned] = (struct sk_spill_item){.id = o->id, .bytes = l->data_seg.base + o->u.off, .len = o->len, .user = who[pinned]};
-    }
-    if (rc == SK_OK) rc = sk_spill_write(l->space.spill, job, &err);
-    if (rc != SK_OK) {
-        while (pinned-- > 0) (void)sk_store_unpin(l->store, SK_PROC_SPILL, who[pinned]->o->u.off);
-        sk_free(job);
-        if (rc == SK_ENOSPC && n > 1) return write_out(l, who, n / 2);
-        disk_trouble(l, rc, err.msg);
-        return 0;
-    }
-    l->space.n_io++;
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        struct sk_stored *st = who[i];
-        sk_stored_begin_write(l, st, &job->items[i]);
-        bytes += room_of(st->o);
-    }
-    SK_DCHECK(bytes <= size_of(l) && l->space.n_io > 0);
-    l->space.writing_bytes += bytes;
-    return bytes;
-}
-
-/* Marks are fresh. */
-void sk_space_wrote(struct sk_local *l, struct sk_spill_job *job) {
-    struct sk_stored *before = NULL;
-    if (job->rc != SK_OK) {
-        disk_trouble(l, job->rc, job->err.msg);
-    } else {
-        l->space.disk_rc = SK_OK;
-        l->space.progress_ns = l->space.alone_ns = sk_now_ns();
-    }
-    for (uint32_t i = 0; i < job->n; i++) {
-        struct sk_spill_item *x = &job->items[i];
-        struct sk_stored *st = x->user;
-        sk_off off = (sk_off)(x->bytes - l->data_seg.base);
-        SK_ASSERT(l->space.writing_bytes >= SK_ALIGN(SK_MAX(x->len, 1), SK_STORE_ALIGN));
-        l->space.writing_bytes -= SK_ALIGN(SK_MAX(x->len, 1), SK_STORE_ALIGN);
-        if (!st) { /* freed meanwhile */
-            sk_spill_drop(l->space.spill, &x->at, x->len);
-            (void)sk_store_unpin(l->store, SK_PROC_SPILL, off);
-            continue;
+sk_rc sk_space_args(struct sk_local *l, struct sk_ltask *t) {
+    if (SK_UNLIKELY(t->spec.parts)) SK_TRY(make_parts(l, t));
+    struct arg_iter it = args_of(t);
+    SK_DCHECK(t->state == SK_T_READY && !t->waits && t->n_unready == 0);
+    for (struct sk_obj *o; (o = next_arg(l, &it));) {
+        if (o->where != SK_V_DISK) continue;
+        if (sk_dep_add(&o->deps, t, NULL) != SK_OK) {
+            sk_ltask_forget_deps(t);
+            return SK_ENOMEM;
         }
-        SK_ASSERT(st->io == x && st->o->where == SK_V_STORE && st->o->u.off == off);
-        (void)sk_store_unpin(l->store, SK_PROC_SPILL, off);
-        sk_stored_written(l, st, job->rc == SK_OK ? x : NULL, before);
-        if (job->rc != SK_OK) continue;
-        before = st;
-        uint64_t class = class_of(l, st); /* now; when it was chosen nobody may have wanted it */
-        if (class == STAYS || (class >= WANTED && !sk_space_awaited(l)) || sk_store_pins(l->store, off)) sk_stored_stay(l, st, true);
-        else sk_stored_to_disk(l, st);
+        t->n_unready++;
+        sk_stored_want(l, o);
     }
+    if (!t->n_unready) return SK_OK;
+    sk_ltask_to(t, SK_T_WAITING);
+    return SK_EAGAIN;
 }
 
-static bool flush_job(struct sk_local *l, struct sk_stored *const *who, uint32_t *n, uint64_t *bytes, uint64_t *found) {
-    uint64_t got = write_out(l, who, *n), want = *bytes;
-    *found += got;
-    *n = 0;
-    *bytes = 0;
-    return got == want;
-}
-
-/* Frees, or begins to write, at least `need` bytes of classes up to `most` if it can. Returns what it found. */
-uint64_t sk_space_choose(struct sk_local *l, uint64_t need, uint64_t most, int64_t now) {
-    SK_VEC(struct sk_evict_cand) c = {0};
-    SK_VEC(struct sk_stored *) who = {0};
-    int64_t retry_ns = l->space.disk_retry_ns; /* a refusal sets that to a later time */
-    bool disk = l->space.disk_rc == SK_OK || now >= retry_ns;
-    uint64_t sum = 0, found = 0;
-    sk_space_mark_all(l);
-    SK_LIST_EACH (it, &l->stored.in[SK_STORED_LRU]) {
-        struct sk_stored *st = stored_of(it);
-        struct sk_obj *o = st->o;
-        uint64_t class = class_of(l, st), n = room_of(o);
-        if (class > most || o->gone || !in_store(l, o) || sk_store_pins(l->store, o->u.off)) continue;
-        bool copy = st->at.stretch != NULL;
-        if (!copy && !disk) continue;
-        struct sk_evict_cand x = {.id = o->id,
-                                  .bytes = n,
-                                  .last_use_ns = c.n,
-                                  .remake_ns = copy ? (int64_t)(n * UINT64_C(1000000000) / DISK_BYTES_PER_S) : INT64_MAX,
-                                  .write_bytes_per_s = disk ? DISK_BYTES_PER_S : 0,
-                                  .soon = class > GOES};
-        if (!sk_vec_push(&c, SK_TAG_ENGINE, x) || !sk_vec_push(&who, SK_TAG_ENGINE, st)) break;
-        if (class == GOES && (sum += n) >= 2 * need) break;
-    }
-    uint32_t n = SK_MIN(c.n, who.n), n_job = 0;
-    enum sk_evict_how *how = n ? sk_alloc(SK_TAG_ENGINE, n * sizeof *how) : NULL;
-    if (how) {
-        (void)sk_evict_choose(c.p, n, need, how);
-        uint64_t bytes = 0;
-        bool go_on = true;
-        for (uint32_t i = 0; i < n; i++) {
-            struct sk_stored *st = who.p[i];
-            uint64_t size = c.p[i].bytes;
-            if (how[i] == SK_EVICT_DROP && st->at.stretch) {
-                found += size;
-                sk_stored_to_disk(l, st);
-            }
-            if (how[i] != SK_EVICT_SPILL || !go_on) continue;
-            if (bytes && bytes + size > JOB_BYTES + JOB_BYTES / 4) go_on = flush_job(l, who.p, &n_job, &bytes, &found);
-            SK_DCHECK(n_job <= i);
-            who.p[n_job++] = st; /* the list is behind i */
-            bytes += size;
-            if (go_on && (bytes >= JOB_BYTES || n_job == JOB_OBJECTS)) go_on = flush_job(l, who.p, &n_job, &bytes, &found);
+bool sk_space_get(struct sk_local *l, struct sk_req *q) {
+    bool waits = false;
+    if (!l->stored.n_disk) return false;
+    for (uint32_t i = 0; i < q->n; i++) {
+        struct sk_obj *o = sk_obj_get(l, q->oids[i]);
+        SK_ASSERT(o && q->n_ready <= q->n);
+        if (o->state != SK_O_READY || o->where != SK_V_DISK) continue;
+        waits = true;
+        if (sk_dep_add(&o->deps, NULL, q) != SK_OK) {
+            sk_driver_link_kill(l, q->w, "there is no memory left to answer it");
+            break;
         }
-        if (n_job && go_on) (void)flush_job(l, who.p, &n_job, &bytes, &found);
+        q->n_ready--;
+        sk_stored_want(l, o);
     }
-    sk_free(how);
-    sk_vec_free(&c);
-    sk_vec_free(&who);
-    if (found < need && disk && l->space.disk_retry_ns != retry_ns)
-        found += sk_space_choose(l, need - found, most, now); /* it refused now: what has a copy, then */
-    return found;
+    return waits;
 }
 
-/* ---- reading back --------------------------------------------------------------------------------------------------------------------------------- */
+void sk_space_get_begins(struct sk_local *l, struct sk_get_wait *g) {
+    sk_list_push_back(&l->space.get_waits, &g->link);
+    if (!sk_list_empty(wanted_of(l))) sk_bell_ring(&l->ctl->bell[0]); /* another caller may be driving, asleep */
+}
+
+void sk_space_get_over(struct sk_local *l, struct sk_get_wait *g) {
+    sk_list_del(&g->link);
+    sk_space_released(l);
+}
 
 /* Those that wait for o get an error. */
 void sk_space_refuse(struct sk_local *l, struct sk_stored *st, sk_rc rc, const char *msg) {
@@ -164,8 +85,8 @@ void sk_space_refuse(struct sk_local *l, struct sk_stored *st, sk_rc rc, const c
     snprintf(l->space.refuse_msg, sizeof l->space.refuse_msg, "object %llu (%llu bytes) cannot be read back from disk: %s",
              (unsigned long long)o->id, (unsigned long long)o->len, msg);
     uint64_t id = o->id;
-    SK_LIST_EACH (it, &l->space.gets) {
-        struct sk_getter *g = sk_container_of(it, struct sk_getter, link);
+    SK_LIST_EACH (it, &l->space.get_waits) {
+        struct sk_get_wait *g = sk_container_of(it, struct sk_get_wait, link);
         for (size_t i = 0; i < g->n; i++)
             if (g->ids[i] == id) g->refused = rc;
     }
@@ -186,6 +107,7 @@ void sk_space_refuse(struct sk_local *l, struct sk_stored *st, sk_rc rc, const c
     sk_obj_drain(l);
 }
 
+/* Its bytes are at `off` of the store: whoever waits for it is told. */
 static void came_back(struct sk_local *l, struct sk_stored *st, sk_off off) {
     struct sk_obj *o = st->o;
     uint64_t id = o->id;
@@ -198,7 +120,7 @@ static void came_back(struct sk_local *l, struct sk_stored *st, sk_off off) {
     sk_own_unhold(l->own, id);
 }
 
-/* Who wants this part looks at its arguments again: the whole is in memory by now, or it is lost, too. */
+/* The bytes of a part were lost. The task that wants it looks at its arguments again: the whole is in memory by now, or is lost, too. */
 static void part_lost(struct sk_local *l, uint64_t id) {
     struct sk_obj *o = sk_obj_get(l, id);
     if (!o || sk_own_hold(l->own, id, NULL) != SK_OK) return;
@@ -211,6 +133,8 @@ static void part_lost(struct sk_local *l, uint64_t id) {
     }
     sk_own_unhold(l->own, id);
 }
+
+/* ---- reading ------------------------------------------------------------------------------------------------------------------------ */
 
 void sk_space_read_back(struct sk_local *l, struct sk_spill_job *job) {
     l->space.progress_ns = l->space.alone_ns = sk_now_ns();
@@ -301,7 +225,7 @@ static sk_rc reads_add(struct sk_local *l, struct reads *r, struct sk_stored *st
     return SK_OK;
 }
 
-/* A small object was read where reading stopped last: what lies behind it will be asked for next, twice as much each time. */
+/* If a small value lies where reading stopped last, those behind it will be wanted next: they are read along, twice as much each time. */
 static void read_on(struct sk_local *l, struct reads *r, struct sk_stored *st) {
     struct sk_space *sp = &l->space;
     uint64_t pos = sk_spill_pos(&st->at);
@@ -319,9 +243,9 @@ static void read_on(struct sk_local *l, struct reads *r, struct sk_stored *st) {
     }
 }
 
-/* What the first waiter had, and lost again while it was not the first, comes with the rest. */
+/* Values that the first waiter had, and that were evicted while it was not the first, are wanted with the rest. */
 static void gather_first(struct sk_local *l) {
-    const struct sk_getter *g;
+    const struct sk_get_wait *g;
     const struct sk_ltask *t;
     struct sk_list *first = sk_list_first(wanted_of(l));
     if (!first || l->space.gathered == stored_of(first)->o->id) return;
@@ -341,7 +265,7 @@ sk_rc sk_space_read(struct sk_local *l) {
     for (struct sk_list *it; rc == SK_OK && (it = sk_list_first(wanted_of(l)));) {
         struct sk_stored *st = stored_of(it);
         rc = reads_add(l, &r, st, room_of(st->o) > size_of(l));
-        if (rc == SK_OK && !st->part && st->o->len < JOB_BYTES / 4 && sk_list_empty(&l->space.rooms)) read_on(l, &r, st);
+        if (rc == SK_OK && !st->part && st->o->len < JOB_BYTES / 4 && sk_list_empty(&l->space.mem_waits)) read_on(l, &r, st);
         if (r.bytes >= JOB_BYTES || r.who.n >= JOB_OBJECTS) reads_flush(l, &r);
     }
     reads_flush(l, &r);
@@ -356,13 +280,14 @@ void sk_space_read_ahead(struct sk_local *l) {
     uint64_t low = size_of(l) / 16, need = 2 * low, left = left_of(l);
     struct reads r = {0};
     sk_stored_soon_over(l); /* of the last time */
-    if (!l->stored.n_disk || !sk_list_empty(&sp->rooms) || !sk_list_empty(wanted_of(l))) return;
+    if (!l->stored.n_disk || !sk_list_empty(&sp->mem_waits) || !sk_list_empty(wanted_of(l))) return;
     sk_space_each_soon(l, sk_stored_soon);
     if (sk_list_empty(&l->stored.in[SK_STORED_AHEAD])) return;
     SK_LIST_EACH (it, &l->stored.in[SK_STORED_AHEAD]) need += room_of(stored_of(it)->o);
     int64_t now = sk_now_ns();
-    if (left + sp->writing_bytes < need && now >= sp->choose_after_ns && !sk_space_choose(l, need - left - sp->writing_bytes, GOES, now))
-        sp->choose_after_ns = now + 2000000;
+    if (left + sp->writing_bytes < need && now >= sp->choose_after_ns &&
+        !sk_space_evict(l, need - left - sp->writing_bytes, SK_USE_NONE, now))
+        sp->choose_after_ns = now + AGAIN_NS;
     for (struct sk_list *it; (it = sk_list_first(&l->stored.in[SK_STORED_AHEAD]));) {
         struct sk_stored *st = stored_of(it);
         if (left_of(l) < room_of(st->o) + 2 * low || reads_add(l, &r, st, false) != SK_OK) break;

@@ -1,0 +1,124 @@
+/* space_stuck.c - somebody waits for memory of the store, or for a value on disk, and nothing moves: what helps, step by step. Runs with the lock held.
+ *
+ * First what is queued on workers, and not begun, is taken back, so that its arguments can be evicted. Then the first waiter gets its bytes in the overflow. If that cannot
+ * be had either, the first waiter gets an error that says why. */
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "engine/local/driver/space_int.h"
+
+#define REFUSED_NS INT64_C(2000000000) /* no change for so long, and the disk refuses: an error */
+#define ALONE_NS INT64_C(1000000000)   /* no change for so long, and nobody could bring one: an error */
+#define TAKE_BACK_NS INT64_C(20000000) /* no change for so long: tasks queued on workers let their arguments go */
+#define OVERFLOW_NS INT64_C(40000000)  /* no change for so long, and nobody could bring one: the overflow */
+#define NEXT_NS INT64_C(100000000)     /* between two errors */
+
+bool sk_space_at_work(const struct sk_lworker *w) {
+    if (sk_list_empty(&w->sent)) return false;
+    if (!w->actor || !w->actor->n_groups) return !w->place.blocked && !w->n_mem_waits;
+    uint32_t n_waiting = w->n_mem_waits;
+    SK_LIST_EACH (it, &w->reqs) n_waiting++;
+    return w->actor->n_sent > n_waiting;
+}
+
+/* True if somebody is at work who may let memory go without our help. */
+static bool others_may_release(const struct sk_local *l) {
+    if (l->space.n_inside == 0 || l->place.n_starting) return true; /* the user's own code */
+    for (uint32_t i = 0; i < l->pool.n_used; i++) {
+        const struct sk_lworker *w = l->pool.workers[i];
+        if (w && sk_space_at_work(w)) return true;
+    }
+    return false;
+}
+
+/* Tasks that workers have not begun go back in line, so that their arguments can be evicted. */
+static void take_back_queued(struct sk_local *l) {
+    for (uint32_t i = 0; i < l->pool.n_used; i++) {
+        struct sk_lworker *w = l->pool.workers[i];
+        if (w && w->place.state == SK_W_LEASED) sk_ltask_take_back_all(l, w);
+        if (!w || !w->actor) continue;
+        for (struct sk_list *it = w->sent.prev; it != &w->sent;) {
+            struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
+            it = it->prev;
+            if (t->kind == SK_TASK_INIT || !sk_ltask_unsend(l, w, t)) continue;
+            sk_actor_call_again(w->actor, t);
+            sk_space_hold_back(l);
+        }
+    }
+}
+
+/* Why there is no memory for `len` bytes, in words. */
+static void why_full(struct sk_local *l, uint64_t len, char *buf, size_t cap) {
+    struct sk_err e = {.msg = ""};
+    sk_off off;
+    if (sk_space_alloc(l, SK_PROC_SPILL, len, &off, &e) == SK_OK) { /* there is room all of a sudden */
+        SK_IGNORE(sk_store_unlease(l->store, SK_PROC_SPILL, off, len, NULL));
+        snprintf(e.msg, sizeof e.msg, "the store was full");
+    }
+    if (l->space.disk_rc != SK_OK) snprintf(buf, cap, "%.400s; and nothing can be spilled: %.400s", e.msg, l->space.disk_msg);
+    else
+        snprintf(buf, cap, "%.400s; the rest is in use: views, arguments of running tasks, and what is being written cannot be spilled",
+                 e.msg);
+}
+
+/* The first waiter gets its bytes in the overflow. False: that has no room, or the disk refuses. */
+static bool overflow_first(struct sk_local *l) {
+    struct sk_list *it = sk_list_first(&l->space.mem_waits);
+    if (it) {
+        struct sk_mem_wait *r = sk_container_of(it, struct sk_mem_wait, link);
+        if (sk_space_overflow(l, sk_space_proc_of(r), r->min, &r->off, NULL) != SK_OK) return false;
+        r->got = r->min;
+        sk_space_answer(l, r, SK_OK, NULL);
+        return true;
+    }
+    return sk_space_read_over(l);
+}
+
+void sk_space_stuck(struct sk_local *l, int64_t now) {
+    struct sk_space *sp = &l->space;
+    uint64_t left = sk_store_free_bytes(l->store);
+    if (left != sp->free_seen) {
+        sp->free_seen = left;
+        sp->progress_ns = sp->alone_ns = now;
+        sp->taken_back = false;
+        return;
+    }
+    if (sp->n_io) return;
+    /* A graph's waits for who waits for the graph, without us: nobody's help is awaited. */
+    const struct sk_list *first = sk_list_first(&sp->mem_waits);
+    bool alone = (first && sk_container_of(first, struct sk_mem_wait, link)->graph) || !others_may_release(l);
+    if (!alone) sp->alone_ns = now;
+    int64_t waited = now - sp->progress_ns;
+    if (waited > TAKE_BACK_NS && !sp->taken_back) {
+        sp->taken_back = true;
+        sp->choose_after_ns = 0;
+        take_back_queued(l);
+        return;
+    }
+    /* Since something went there nobody has let go of anything: nor will they while we wait. */
+    bool still = alone && sp->overflow_released == sp->n_released;
+    if ((still || now - sp->alone_ns > OVERFLOW_NS) && overflow_first(l)) {
+        sp->progress_ns = sp->alone_ns = now;
+        sp->overflow_released = sp->n_released;
+        return;
+    }
+    if (now - sp->alone_ns <= ALONE_NS && (sp->disk_rc == SK_OK || waited <= REFUSED_NS)) return;
+    if (lent_of(l)) { /* rather than an error: until memory is looked at the next time */
+        sp->cap_bytes = 0;
+        sp->choose_after_ns = 0;
+        return;
+    }
+    sp->progress_ns = now - REFUSED_NS + NEXT_NS;
+    sp->alone_ns = now - ALONE_NS + NEXT_NS;
+    char msg[1000];
+    struct sk_list *it = sk_list_first(&sp->mem_waits);
+    sk_rc rc = sp->disk_rc != SK_OK && sp->disk_rc != SK_ENOMEM ? sp->disk_rc : SK_EFULL;
+    if (it) {
+        struct sk_mem_wait *r = sk_container_of(it, struct sk_mem_wait, link);
+        why_full(l, r->min, msg, sizeof msg);
+        sk_space_answer(l, r, rc, msg);
+    } else if ((it = sk_list_first(wanted_of(l)))) {
+        why_full(l, SK_MAX(stored_of(it)->o->len, 1), msg, sizeof msg);
+        sk_space_refuse(l, stored_of(it), rc, msg);
+    }
+}
