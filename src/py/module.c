@@ -318,19 +318,20 @@ static int mod_exec(PyObject *m) {
         return -1;
     }
     the_state = st;
-    PyMethodDef *const tables[] = {py_put_methods,   py_store_methods,  py_define_methods, py_control_methods, py_group_methods,
-                                   py_block_methods, py_joblog_methods, py_serve_methods,  py_current_methods, py_async_methods,
-                                   py_state_methods, py_stack_methods,  py_memory_methods, py_room_methods,    py_own_methods,
-                                   py_text_methods,  py_sum_methods,    py_guest_methods,  py_work_methods,    py_join_methods,
-                                   py_rows_methods,  py_pages_methods,  py_loop_methods,   py_image_methods,   py_states_methods,
-                                   py_npmem_methods, py_online_methods, py_prints_methods};
+    PyMethodDef *const tables[] = {
+        py_put_methods,     py_get_wait_methods, py_define_methods, py_control_methods,     py_group_methods,
+        py_block_methods,   py_joblog_methods,   py_serve_methods,  py_current_methods,     py_async_methods,
+        py_listing_methods, py_stack_methods,    py_memory_methods, py_store_array_methods, py_cow_pages_methods,
+        py_text_methods,    py_sum_methods,      py_guest_methods,  py_exchange_methods,    py_join_methods,
+        py_rows_methods,    py_pages_methods,    py_loop_methods,   py_image_methods,       py_partial_aggregates_methods,
+        py_npmem_methods,   py_online_methods,   py_prints_methods};
     for (size_t i = 0; i < SK_COUNT(tables); i++)
         if (PyModule_AddFunctions(m, tables[i]) < 0) return -1;
-    if (py_ref_types(m, st) < 0 || py_gen_types(m, st) < 0 || py_buf_types(m, st) < 0 || py_room_types(m, st) < 0 ||
-        py_own_types(m, st) < 0 || py_block_types(m, st) < 0 || py_template_types(m, st) < 0 || py_token_types(m, st) < 0 ||
+    if (py_ref_types(m, st) < 0 || py_gen_types(m, st) < 0 || py_buf_types(m, st) < 0 || py_store_array_types(m, st) < 0 ||
+        py_cow_pages_types(m, st) < 0 || py_block_types(m, st) < 0 || py_template_types(m, st) < 0 || py_token_types(m, st) < 0 ||
         py_watch_types(m) < 0 || py_plan_types(m, st) < 0 || py_exec_types(m, st) < 0 || py_joblog_types(m, st) < 0 ||
-        py_front_types(m, st) < 0 || py_guest_types(m, st) < 0 || py_work_types(m, st) < 0 || py_join_types(m, st) < 0 ||
-        py_pages_types(m, st) < 0 || py_rows_types(m, st) < 0 || py_graph_types(m, st) < 0 || py_states_types(m, st) < 0)
+        py_front_types(m, st) < 0 || py_guest_types(m, st) < 0 || py_exchange_types(m, st) < 0 || py_join_types(m, st) < 0 ||
+        py_pages_types(m, st) < 0 || py_rows_types(m, st) < 0 || py_graph_types(m, st) < 0 || py_partial_aggregates_types(m, st) < 0)
         return -1;
     st->kw_buffer_callback = kw1("buffer_callback");
     st->kw_buffers = kw1("buffers");
@@ -350,7 +351,7 @@ static int mod_exec(PyObject *m) {
 
 // clang-format off
 #define OBJECTS(X) \
-    X(room_type) X(own_type) X(ref_type) X(gen_type) X(buf_type) X(template_type) X(token_type) X(blockout_type) X(work_type) X(join_type) X(states_type) X(plan_type) \
+    X(store_array_type) X(cow_pages_type) X(ref_type) X(gen_type) X(buf_type) X(template_type) X(token_type) X(blockout_type) X(work_type) X(join_type) X(partial_aggregates_type) X(plan_type) \
     X(exec_type) X(front_iter_type) X(rows_type) X(memory_type) X(planned_type) X(message_type) X(graph_type) X(result_type) X(exceptions) X(home) X(pinned) X(pickle_dumps) X(pickle_loads) X(kw_buffer_callback) X(kw_buffers) X(int5) \
     X(s_append) X(s_arrow_c_array) X(restore_ref) X(restore_token) X(weak_token) X(ctx_task) X(ndarray) X(around.path) X(around.environ) \
     X(around.sys) X(around.s_path)

@@ -16,7 +16,7 @@ extern PyMethodDef py_group_methods[];
 
 /* ---- put.c, get_wait.c */
 extern PyMethodDef py_put_methods[];
-extern PyMethodDef py_store_methods[];
+extern PyMethodDef py_get_wait_methods[];
 PyObject *py_put(struct py_state *st, PyObject *value); /* ObjectRef */
 
 /* ---- gen.c */
@@ -32,7 +32,7 @@ int py_watch_types(PyObject *module);
 int py_between_slices(struct py_state *st, int64_t began_ns);
 
 /* ---- listing.c */
-uint8_t *py_state_rows(struct py_state *st, enum sk_state_what what, size_t *len); /* as of state.h; sk_free. NULL with an exception */
-extern PyMethodDef py_state_methods[];
+uint8_t *py_listing_rows(struct py_state *st, enum sk_state_what what, size_t *len); /* as of state.h; sk_free. NULL with an exception */
+extern PyMethodDef py_listing_methods[];
 
 #endif

@@ -13,7 +13,7 @@
 /* One waits for a place; as often as it is wrong, for a list that is cut short, a collection is in vain. */
 static int actor_waits(struct py_state *st) {
     size_t n;
-    uint8_t *buf = py_state_rows(st, SK_STATE_ACTORS, &n);
+    uint8_t *buf = py_listing_rows(st, SK_STATE_ACTORS, &n);
     if (!buf) return -1;
     struct sk_rd r = sk_rd_init(buf, n);
     const void *p = sk_rd_raw(&r, sizeof(struct sk_state_head));

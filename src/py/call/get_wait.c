@@ -412,7 +412,7 @@ static const char get_doc[] =
     "    >>> skate.get([skate.put(1), skate.put(\"a\")], timeout=10)\n"
     "    [1, 'a']\n";
 
-PyMethodDef py_store_methods[] = {
+PyMethodDef py_get_wait_methods[] = {
     {"raw", m_raw, METH_O, "raw(ref): the bytes of a block; in the store they stay where they are as long as somebody has them."},
     {"get", (PyCFunction)(void (*)(void))m_get, METH_FASTCALL | METH_KEYWORDS, get_doc},
     {"get_each", m_get_each, METH_O, "get_each(list of refs): [(True, value) or (False, exception)]."},

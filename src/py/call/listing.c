@@ -5,7 +5,7 @@
 #include "py/call/call.h"
 
 /* The bytes of a list, which may grow while it is asked for. NULL with an exception. */
-uint8_t *py_state_rows(struct py_state *st, enum sk_state_what what, size_t *len) {
+uint8_t *py_listing_rows(struct py_state *st, enum sk_state_what what, size_t *len) {
     uint8_t *buf = NULL;
     size_t n = 0, cap;
     if (!py_has(st, st->engine->state, "state to list")) return NULL;
@@ -121,7 +121,7 @@ static PyObject *m_state(PyObject *module, PyObject *args) {
     if (!PyArg_ParseTuple(args, "sO!:state", &what, &PyList_Type, &names) || py_ensure(st) < 0) return NULL;
     while (i < SK_COUNT(lists) && strcmp(lists[i].name, what) != 0) i++;
     if (i == SK_COUNT(lists)) return PyErr_Format(PyExc_ValueError, "state: there is no list of %s", what);
-    uint8_t *buf = py_state_rows(st, (enum sk_state_what)i, &n);
+    uint8_t *buf = py_listing_rows(st, (enum sk_state_what)i, &n);
     if (!buf) return NULL;
     struct sk_rd r = sk_rd_init(buf, n);
     struct sk_state_head head = {0};
@@ -160,7 +160,7 @@ static PyObject *m_state_error(PyObject *module, PyObject *args) {
 
 static PyObject *m_monotonic_ns(PyObject *module SK_UNUSED, PyObject *unused SK_UNUSED) { return PyLong_FromLongLong(sk_now_ns()); }
 
-PyMethodDef py_state_methods[] = {
+PyMethodDef py_listing_methods[] = {
     {"state", m_state, METH_VARARGS,
      "state(\"tasks\" | \"actors\" | \"objects\" | \"workers\", custom names): ([rows], number there are)."},
     {"state_error", m_state_error, METH_VARARGS, "state_error(kind, bytes): the exception that getting the object would raise."},

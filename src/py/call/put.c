@@ -10,7 +10,7 @@ PyObject *py_put(struct py_state *st, PyObject *value) {
     sk_oid id = {0};
     PyObject *r = NULL;
     PY_ERR(err);
-    int room = py_room_put(st, value, &id);
+    int room = py_store_array_put(st, value, &id);
     if (SK_UNLIKELY(room)) return room < 0 ? NULL : py_ref_new(st, id, (sk_tid){0});
     uint32_t gen = st->gen;
     if (py_encode(st, value, &e, &c) < 0) goto out;

@@ -118,7 +118,7 @@ static int call_encode(struct py_state *st, struct tmpl *t, struct call *k, PyOb
             if (!py_ref_alive(st, v)) return -1;
             a->ref.v = ((struct py_ref *)(void *)v)->id;
         } else {
-            int room = py_room_put(st, v, &a->ref);
+            int room = py_store_array_put(st, v, &a->ref);
             if (SK_UNLIKELY(room)) {
                 if (room < 0 || add_temp(st, k, a->ref) < 0) return -1;
                 k->n++;

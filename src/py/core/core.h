@@ -60,8 +60,8 @@ struct py_state {
     pid_t forked_from;        /* the worker or driver from which user code forked this process, or one that it comes from; 0: none */
     sem_t all_out;            /* posted by the last thread that leaves while closing */
     PyObject *module;
-    PyTypeObject *room_type, *own_type, *states_type;
-    uint32_t n_rooms; /* living: while there is none no array is looked at */
+    PyTypeObject *store_array_type, *cow_pages_type, *partial_aggregates_type;
+    uint32_t n_store_arrays; /* living: while there is none no array is looked at */
     PyTypeObject *message_type, *graph_type;
     PyTypeObject *result_type; /* skate.dag's class of results, whose subclasses can be arguments; NULL: nobody has compiled a graph */
     PyThread_type_lock turn;   /* of the actor of this process; NULL: no graph's loop runs methods beside its calls */

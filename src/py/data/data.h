@@ -12,10 +12,10 @@ int py_plan_types(PyObject *module, struct py_state *st);
 int py_exec_types(PyObject *module, struct py_state *st);
 
 /* ---- exchange.c, join.c, partial_aggregates.c, online.c */
-int py_work_types(PyObject *module, struct py_state *st);
+int py_exchange_types(PyObject *module, struct py_state *st);
 int py_join_types(PyObject *module, struct py_state *st);
-int py_states_types(PyObject *module, struct py_state *st);
-extern PyMethodDef py_work_methods[], py_join_methods[], py_states_methods[], py_online_methods[];
+int py_partial_aggregates_types(PyObject *module, struct py_state *st);
+extern PyMethodDef py_exchange_methods[], py_join_methods[], py_partial_aggregates_methods[], py_online_methods[];
 
 /* ---- rows.c: batches of other sizes, in order or shuffled */
 int py_rows_types(PyObject *module, struct py_state *st);

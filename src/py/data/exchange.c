@@ -468,7 +468,7 @@ static PyObject *m_blocks(PyObject *module, PyObject *from) {
     return list;
 }
 
-PyMethodDef py_work_methods[] = {
+PyMethodDef py_exchange_methods[] = {
     {"exchange_what", (PyCFunction)(void (*)(void))m_what, METH_VARARGS | METH_KEYWORDS,
      "exchange_what(kind, keys=[(name, descending, nulls first)], ...): what an exchange does, as bytes for its tasks."},
     {"exchange_map", m_map, METH_VARARGS, "exchange_map(what, batch, number of the map, rows before, bounds or None, values=1): a Work."},
@@ -495,7 +495,7 @@ static PyType_Slot work_slots[] = {
 static PyType_Spec work_spec = {"skate._skate.Work", sizeof(struct work), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                                 work_slots};
 
-int py_work_types(PyObject *module, struct py_state *st) {
+int py_exchange_types(PyObject *module, struct py_state *st) {
     st->work_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &work_spec, NULL);
     if (!st->work_type || PyModule_AddType(module, st->work_type) < 0 ||
         PyModule_AddIntConstant(module, "PARTITIONS", SK_WHAT_PARTITIONS) < 0 ||

@@ -1,17 +1,17 @@
 /* partial_aggregates.c - _skate.group_states: states of aggregates that a map makes of its rows (shuffle/work.h: sk_states). */
 #include "py/data/data.h"
 
-struct states {
+struct partial_aggregates {
     PyObject_HEAD struct sk_what *what;
     struct sk_states *states;
     PyObject *first; /* the capsules of the batch whose schema it has */
     bool busy;
 };
 
-static struct states *states_of(PyObject *o) { return (struct states *)(void *)o; }
+static struct partial_aggregates *partials_of(PyObject *o) { return (struct partial_aggregates *)(void *)o; }
 
-static void states_dealloc(PyObject *o) {
-    struct states *s = states_of(o);
+static void partials_dealloc(PyObject *o) {
+    struct partial_aggregates *s = partials_of(o);
     PyTypeObject *type = Py_TYPE(o);
     sk_states_destroy(s->states);
     sk_what_destroy(s->what);
@@ -30,9 +30,9 @@ static PyObject *m_group_states(PyObject *module, PyObject *args) {
     struct ArrowArray *array;
     PY_ERR(err);
     if (!PyArg_ParseTuple(args, "y#O|p:group_states", &p, &n, &batch, &all) || py_ensure(st) < 0) return NULL;
-    PyObject *o = st->states_type->tp_alloc(st->states_type, 0);
+    PyObject *o = st->partial_aggregates_type->tp_alloc(st->partial_aggregates_type, 0);
     if (!o) return NULL;
-    struct states *s = states_of(o);
+    struct partial_aggregates *s = partials_of(o);
     sk_rc rc = sk_what_read((struct sk_bytes){p, (size_t)n}, &s->what, &err);
     if (rc == SK_OK && !(s->first = py_batch_structs(st, batch, &schema, &array))) {
         Py_DECREF(o);
@@ -45,8 +45,8 @@ static PyObject *m_group_states(PyObject *module, PyObject *args) {
 }
 
 /* add(batch): how many of its rows were taken. */
-static PyObject *states_add(PyObject *o, PyObject *batch) {
-    struct states *s = states_of(o);
+static PyObject *partials_add(PyObject *o, PyObject *batch) {
+    struct partial_aggregates *s = partials_of(o);
     struct py_state *st = PyType_GetModuleState(Py_TYPE(o));
     struct ArrowSchema *schema;
     struct ArrowArray *array;
@@ -66,7 +66,7 @@ static PyObject *states_add(PyObject *o, PyObject *batch) {
 }
 
 static PyObject *measured(PyObject *o, enum sk_result which) {
-    struct states *s = states_of(o);
+    struct partial_aggregates *s = partials_of(o);
     struct py_state *st = PyType_GetModuleState(Py_TYPE(o));
     struct sk_block_plan *plan = NULL;
     uint64_t size;
@@ -84,21 +84,21 @@ static PyObject *measured(PyObject *o, enum sk_result which) {
 }
 
 /* batch(): all states. */
-static PyObject *states_batch(PyObject *o, PyObject *none SK_UNUSED) { return measured(o, SK_RESULT_PARTIAL); }
+static PyObject *partials_batch(PyObject *o, PyObject *none SK_UNUSED) { return measured(o, SK_RESULT_PARTIAL); }
 
 /* results(as_seen=False) */
-static PyObject *states_results(PyObject *o, PyObject *args) {
+static PyObject *partials_results(PyObject *o, PyObject *args) {
     int as_seen = 0;
     if (!PyArg_ParseTuple(args, "|p:results", &as_seen)) return NULL;
     return measured(o, as_seen ? SK_RESULT_AS_SEEN : SK_RESULT_SORTED);
 }
 
-static PyObject *states_rows(PyObject *o, void *none SK_UNUSED) {
-    return PyLong_FromUnsignedLongLong(sk_states_rows(states_of(o)->states));
+static PyObject *partials_rows(PyObject *o, void *none SK_UNUSED) {
+    return PyLong_FromUnsignedLongLong(sk_states_rows(partials_of(o)->states));
 }
 
-static PyObject *states_nbytes(PyObject *o, void *none SK_UNUSED) {
-    return PyLong_FromUnsignedLongLong(sk_states_bytes(states_of(o)->states));
+static PyObject *partials_nbytes(PyObject *o, void *none SK_UNUSED) {
+    return PyLong_FromUnsignedLongLong(sk_states_bytes(partials_of(o)->states));
 }
 
 /* ---- types by their Arrow format ---- */
@@ -131,7 +131,7 @@ static PyObject *m_arrow_schema(PyObject *module SK_UNUSED, PyObject *format) {
     return NULL;
 }
 
-PyMethodDef py_states_methods[] = {
+PyMethodDef py_partial_aggregates_methods[] = {
     {"group_states", m_group_states, METH_VARARGS,
      "group_states(what, batch, all=False): a States, for rows or states of batches of this schema."},
     {"arrow_schema", m_arrow_schema, METH_O,
@@ -140,25 +140,26 @@ PyMethodDef py_states_methods[] = {
 };
 
 static PyMethodDef methods[] = {
-    {"add", states_add, METH_O, "add(batch): takes its first rows and says how many. The others, and all that come, are not worth it."},
-    {"batch", states_batch, METH_NOARGS, "batch(): all states, a row a group."},
-    {"results", states_results, METH_VARARGS,
+    {"add", partials_add, METH_O, "add(batch): takes its first rows and says how many. The others, and all that come, are not worth it."},
+    {"batch", partials_batch, METH_NOARGS, "batch(): all states, a row a group."},
+    {"results", partials_results, METH_VARARGS,
      "results(as_seen=False): what they come to, a row a group, in the order of the keys or that of the states."},
     {NULL, NULL, 0, NULL},
 };
-static PyGetSetDef members[] = {{"rows", states_rows, NULL, "Rows that were taken.", NULL},
-                                {"nbytes", states_nbytes, NULL, "Bytes of memory that they need.", NULL},
+static PyGetSetDef members[] = {{"rows", partials_rows, NULL, "Rows that were taken.", NULL},
+                                {"nbytes", partials_nbytes, NULL, "Bytes of memory that they need.", NULL},
                                 {NULL, NULL, NULL, NULL, NULL}};
 static PyType_Slot slots[] = {
-    {Py_tp_dealloc, states_dealloc},
+    {Py_tp_dealloc, partials_dealloc},
     {Py_tp_methods, methods},
     {Py_tp_getset, members},
     {Py_tp_doc, "States of aggregates by group."},
     {0, NULL},
 };
-static PyType_Spec spec = {"skate._skate.States", sizeof(struct states), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+static PyType_Spec spec = {"skate._skate.States", sizeof(struct partial_aggregates), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
 
-int py_states_types(PyObject *module, struct py_state *st) {
-    st->states_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
-    return st->states_type ? PyModule_AddType(module, st->states_type) : -1;
+int py_partial_aggregates_types(PyObject *module, struct py_state *st) {
+    st->partial_aggregates_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+    return st->partial_aggregates_type ? PyModule_AddType(module, st->partial_aggregates_type) : -1;
 }

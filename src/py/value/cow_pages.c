@@ -4,7 +4,7 @@
  * long as the memory lives. An engine without windows gives a copy. Cost: a mapping, 3 us; then 0.1 us for each page that is read first. */
 #include "py/value/value.h"
 
-struct own {
+struct cow_pages {
     PyObject_HEAD uint8_t *p; /* a window, or NULL */
     Py_buffer of;             /* the object's bytes */
 };
@@ -12,7 +12,7 @@ struct own {
 /* else_none: for bytes that are not in the store, None. */
 static PyObject *own_of(struct py_state *st, PyObject *bytes, bool else_none) {
     PY_ERR(err);
-    struct own *o = PyObject_New(struct own, st->own_type);
+    struct cow_pages *o = PyObject_New(struct cow_pages, st->cow_pages_type);
     if (!o) return NULL;
     o->p = NULL;
     o->of.obj = NULL;
@@ -54,8 +54,8 @@ static PyObject *m_file_of(PyObject *module, PyObject *bytes) {
 
 static PyObject *m_own_pages(PyObject *module, PyObject *bytes) { return own_of(PyModule_GetState(module), bytes, true); }
 
-static void own_dealloc(PyObject *self) {
-    struct own *o = (struct own *)(void *)self;
+static void cow_pages_dealloc(PyObject *self) {
+    struct cow_pages *o = (struct cow_pages *)(void *)self;
     PyTypeObject *type = Py_TYPE(self);
     if (o->p) sk_window_close(o->p, (size_t)o->of.len);
     if (o->of.obj) PyBuffer_Release(&o->of);
@@ -63,26 +63,26 @@ static void own_dealloc(PyObject *self) {
     Py_DECREF(type);
 }
 
-static int own_getbuffer(PyObject *self, Py_buffer *view, int flags) {
-    struct own *o = (struct own *)(void *)self;
+static int cow_pages_getbuffer(PyObject *self, Py_buffer *view, int flags) {
+    struct cow_pages *o = (struct cow_pages *)(void *)self;
     return PyBuffer_FillInfo(view, self, o->p, o->of.len, 0, flags);
 }
 
-static PyType_Slot own_slots[] = {
-    {Py_tp_dealloc, own_dealloc},
-    {Py_bf_getbuffer, own_getbuffer},
+static PyType_Slot cow_pages_slots[] = {
+    {Py_tp_dealloc, cow_pages_dealloc},
+    {Py_bf_getbuffer, cow_pages_getbuffer},
     {Py_tp_doc, "Bytes of an object that may be written: others do not see it."},
     {0, NULL},
 };
-static PyType_Spec own_spec = {"skate._skate._Own", sizeof(struct own), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                               own_slots};
+static PyType_Spec cow_pages_spec = {"skate._skate._CowPages", sizeof(struct cow_pages), 0,
+                                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, cow_pages_slots};
 
-int py_own_types(PyObject *module, struct py_state *st) {
-    st->own_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &own_spec, NULL);
-    return st->own_type ? 0 : -1;
+int py_cow_pages_types(PyObject *module, struct py_state *st) {
+    st->cow_pages_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &cow_pages_spec, NULL);
+    return st->cow_pages_type ? 0 : -1;
 }
 
-PyMethodDef py_own_methods[] = {
+PyMethodDef py_cow_pages_methods[] = {
     {"own", m_own, METH_O,
      "own(bytes of an object): the same as memory to be written by this process alone; pages are copied as they are written."},
     {"own_pages", m_own_pages, METH_O,

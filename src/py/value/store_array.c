@@ -2,16 +2,16 @@
  *
  *     open:   a buffer of the engine, written through a mapping of its own (a window)
  *     sealed: by put, as an argument, or as a result of a task, of the whole array: the object is the buffer. The window becomes one of copy-on-write pages, so
- *             that no reader ever sees what older views of the array still write, and the array itself is read-only. The room holds a view of the
+ *             that no reader ever sees what older views of the array still write, and the array itself is read-only. It holds a view of the
  *             object (else its memory would be another's one day), and the reference, if it has one: putting the array again is the same object.
  *
- * Small ones, and those of an engine without windows, are plain memory that is copied. Recognised is an exact ndarray whose chain of bases ends in a
- * room and which covers all of it. A buffer that is dropped open goes back; that of a killed process with its leases. When sealing fails in the engine (it says so) the
+ * Small ones, and those of an engine without windows, are plain memory that is copied. Recognised is an exact ndarray whose chain of bases ends in
+ * one of these and which covers all of it. A buffer that is dropped open goes back; that of a killed process with its leases. When sealing fails in the engine (it says so) the
  * bytes of the array are not defined any more. Cost: the page faults of the window; handing over 80 MB
  * 0.27 ms, all of it for the page tables (a put that copies: 4.3 ms). */
 #include "py/value/value.h"
 
-struct room {
+struct store_array {
     PyObject_HEAD uint8_t *p; /* of the data; n bytes */
     size_t n, head;           /* the buffer is `head` bytes (py_ndarray_head, padded), and the data */
     struct sk_buf buf;
@@ -23,9 +23,9 @@ struct room {
 
 static size_t head_of(size_t ndim) { return (size_t)SK_ALIGN(8 + 8 * ndim, 64); }
 
-static bool alive(const struct py_state *st, const struct room *r) { return st->engine && r->gen == st->gen && !st->closing; }
+static bool alive(const struct py_state *st, const struct store_array *r) { return st->engine && r->gen == st->gen && !st->closing; }
 
-static sk_rc map(struct py_state *st, struct room *r, struct sk_err *err) {
+static sk_rc map(struct py_state *st, struct store_array *r, struct sk_err *err) {
     struct sk_engine *e = st->engine;
     void *at = NULL;
     SK_TRY(e->ops->buf_alloc(e, r->head + r->n, &r->buf, err));
@@ -44,7 +44,7 @@ static PyObject *m_room(PyObject *module, PyObject *const *args, Py_ssize_t n_ar
     if (PyErr_Occurred() || n > PY_SSIZE_T_MAX / 2 || ndim > 32)
         return PyErr_Format(PyExc_ValueError, "an array of %S bytes and %S axes is too large", args[0], args[1]);
     if (py_ensure(st) < 0) return NULL;
-    struct room *r = PyObject_New(struct room, st->room_type);
+    struct store_array *r = PyObject_New(struct store_array, st->store_array_type);
     if (!r) return NULL;
     r->p = NULL;
     r->n = n;
@@ -53,7 +53,7 @@ static PyObject *m_room(PyObject *module, PyObject *const *args, Py_ssize_t n_ar
     r->gen = st->gen;
     r->in_store = st->engine->windows && n && r->head + n > SK_INLINE_MAX;
     r->sealed = false;
-    st->n_rooms++;
+    st->n_store_arrays++;
     if (r->in_store) {
         PY_ERR(err);
         sk_rc rc;
@@ -71,11 +71,11 @@ static PyObject *m_room(PyObject *module, PyObject *const *args, Py_ssize_t n_ar
     return NULL;
 }
 
-static void room_dealloc(PyObject *o) {
-    struct room *r = (struct room *)(void *)o;
+static void store_array_dealloc(PyObject *o) {
+    struct store_array *r = (struct store_array *)(void *)o;
     PyTypeObject *type = Py_TYPE(o);
     struct py_state *st = py_state_of(type);
-    if (st) st->n_rooms--;
+    if (st) st->n_store_arrays--;
     if (!r->in_store) {
         sk_free(r->p);
     } else if (r->p) {
@@ -90,21 +90,21 @@ static void room_dealloc(PyObject *o) {
     Py_DECREF(type);
 }
 
-static int room_getbuffer(PyObject *o, Py_buffer *view, int flags) {
-    struct room *r = (struct room *)(void *)o;
+static int store_array_getbuffer(PyObject *o, Py_buffer *view, int flags) {
+    struct store_array *r = (struct store_array *)(void *)o;
     return PyBuffer_FillInfo(view, o, r->p, (Py_ssize_t)r->n, r->sealed, flags);
 }
 
-/* The room that v is the whole of, NULL: none, or an exception is set. *root: the array that was made over it; both borrowed (v keeps them). */
-static struct room *find(struct py_state *st, PyObject *v, PyObject **root, Py_buffer *b) {
-    if (SK_LIKELY(!st->n_rooms) || !py_ndarray_type(st) || Py_TYPE(v) != st->ndarray) return NULL;
-    struct room *r = NULL;
+/* The memory that v is the whole of, NULL: none, or an exception is set. *root: the array that was made over it; both borrowed (v keeps them). */
+static struct store_array *find(struct py_state *st, PyObject *v, PyObject **root, Py_buffer *b) {
+    if (SK_LIKELY(!st->n_store_arrays) || !py_ndarray_type(st) || Py_TYPE(v) != st->ndarray) return NULL;
+    struct store_array *r = NULL;
     for (PyObject *o = v; !r;) {
         PyObject *base = PyObject_GetAttrString(o, "base");
         if (!base) return NULL;
         Py_DECREF(base); /* o holds it */
         *root = o;
-        if (Py_TYPE(base) == st->room_type) r = (struct room *)(void *)base;
+        if (Py_TYPE(base) == st->store_array_type) r = (struct store_array *)(void *)base;
         else if (Py_TYPE(base) != st->ndarray) return NULL;
         o = base;
     }
@@ -119,7 +119,7 @@ static struct room *find(struct py_state *st, PyObject *v, PyObject **root, Py_b
 }
 
 /* From here on the array is not written any more. 1: its buffer is ready to be taken; 0: to be encoded like any other; -1: exception. */
-static int seal(struct py_state *st, struct room *r, PyObject *v, PyObject *root, const Py_buffer *b) {
+static int seal(struct py_state *st, struct store_array *r, PyObject *v, PyObject *root, const Py_buffer *b) {
     PyObject *arrays[2] = {v, root};
     bool first = !r->sealed && r->in_store && alive(st, r);
     if (first) {
@@ -144,10 +144,10 @@ static int seal(struct py_state *st, struct room *r, PyObject *v, PyObject *root
     return first;
 }
 
-int py_room_put(struct py_state *st, PyObject *v, sk_oid *out) {
+int py_store_array_put(struct py_state *st, PyObject *v, sk_oid *out) {
     Py_buffer b;
     PyObject *root;
-    struct room *r = find(st, v, &root, &b);
+    struct store_array *r = find(st, v, &root, &b);
     if (SK_LIKELY(!r)) return PyErr_Occurred() ? -1 : 0;
     int ready = seal(st, r, v, root, &b);
     PyBuffer_Release(&b);
@@ -166,10 +166,10 @@ int py_room_put(struct py_state *st, PyObject *v, sk_oid *out) {
     return 1;
 }
 
-int py_room_send(struct py_state *st, PyObject *v, struct sk_task *t, uint32_t i, bool yields, sk_rc *rc, struct sk_err *err) {
+int py_store_array_send(struct py_state *st, PyObject *v, struct sk_task *t, uint32_t i, bool yields, sk_rc *rc, struct sk_err *err) {
     Py_buffer b;
     PyObject *root;
-    struct room *r = find(st, v, &root, &b);
+    struct store_array *r = find(st, v, &root, &b);
     if (SK_LIKELY(!r)) return PyErr_Occurred() ? -1 : 0;
     int ready = seal(st, r, v, root, &b);
     PyBuffer_Release(&b);
@@ -179,21 +179,21 @@ int py_room_send(struct py_state *st, PyObject *v, struct sk_task *t, uint32_t i
     return 1;
 }
 
-static PyType_Slot room_slots[] = {
-    {Py_tp_dealloc, room_dealloc},
-    {Py_bf_getbuffer, room_getbuffer},
+static PyType_Slot store_array_slots[] = {
+    {Py_tp_dealloc, store_array_dealloc},
+    {Py_bf_getbuffer, store_array_getbuffer},
     {Py_tp_doc, "Memory of the store for one array."},
     {0, NULL},
 };
-static PyType_Spec room_spec = {"skate._skate._Room", sizeof(struct room), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                                room_slots};
+static PyType_Spec store_array_spec = {"skate._skate._StoreArray", sizeof(struct store_array), 0,
+                                       Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, store_array_slots};
 
-int py_room_types(PyObject *module, struct py_state *st) {
-    st->room_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &room_spec, NULL);
-    return st->room_type ? 0 : -1;
+int py_store_array_types(PyObject *module, struct py_state *st) {
+    st->store_array_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &store_array_spec, NULL);
+    return st->store_array_type ? 0 : -1;
 }
 
-PyMethodDef py_room_methods[] = {
+PyMethodDef py_store_array_methods[] = {
     {"room", (PyCFunction)(void (*)(void))m_room, METH_FASTCALL, "room(n_bytes, n_axes): memory for an array, see skate.empty()."},
     {NULL, NULL, 0, NULL},
 };

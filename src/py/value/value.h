@@ -136,10 +136,10 @@ char py_number_char(const char *format);
 size_t py_ndarray_head(const Py_buffer *b, char c, uint8_t *out);
 
 /* ---- store_array.c: arrays made in the store. 1: v is one, whole; 0: it is not, encode it; -1: exception */
-int py_room_put(struct py_state *st, PyObject *v, sk_oid *out); /* *out: a reference to its object */
-int py_room_send(struct py_state *st, PyObject *v, struct sk_task *t, uint32_t i, bool yields, sk_rc *rc, struct sk_err *err);
-int py_room_types(PyObject *module, struct py_state *st);
-extern PyMethodDef py_room_methods[];
+int py_store_array_put(struct py_state *st, PyObject *v, sk_oid *out); /* *out: a reference to its object */
+int py_store_array_send(struct py_state *st, PyObject *v, struct sk_task *t, uint32_t i, bool yields, sk_rc *rc, struct sk_err *err);
+int py_store_array_types(PyObject *module, struct py_state *st);
+extern PyMethodDef py_store_array_methods[];
 
 /* ---- npmem.c: arrays that NumPy makes in the store */
 struct py_npmem_counts {
@@ -153,8 +153,8 @@ void py_npmem_end(void);    /* the module goes; arrays may live on */
 extern PyMethodDef py_npmem_methods[];
 
 /* ---- cow_pages.c: bytes of an object as memory that one may write */
-int py_own_types(PyObject *module, struct py_state *st);
-extern PyMethodDef py_own_methods[];
+int py_cow_pages_types(PyObject *module, struct py_state *st);
+extern PyMethodDef py_cow_pages_methods[];
 
 /* ---- block.c: Arrow record batches, and what a streaming task of a pipeline yields */
 int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e, struct sk_block_sizes *size);

@@ -32,7 +32,7 @@ int py_send_value(struct py_state *st, struct sk_task *t, PyObject *v, uint32_t 
     int r = -1;
     bool block = Py_TYPE(v) == st->blockout_type;
     if (SK_UNLIKELY(st->stray)) py_end_stray(st, t);
-    int room = py_room_send(st, v, t, i, yields, rc, err);
+    int room = py_store_array_send(st, v, t, i, yields, rc, err);
     if (SK_UNLIKELY(room)) return room < 0 ? -1 : 0;
     if ((block ? py_block_encode(st, v, &e, &size) : py_encode(st, v, &e, &c)) < 0) goto out;
     if (py_enc_payload(st, &e, &c, 0, &p) < 0) goto out;

@@ -304,7 +304,7 @@ def test_what_a_function_captures_is_loaded_once_a_worker_and_shared(tmp_path):
         return {"base": [base_of(table)], "first": [table[0]], "last": [table[-1]], "n": [len(loads.data)]}
 
     rows = sd.range(12, override_num_blocks=12).map_batches(f).take_all()
-    assert {(r["base"], r["last"], r["n"]) for r in rows} == {("_Own", (1 << 18) - 1, 1 << 20)}
+    assert {(r["base"], r["last"], r["n"]) for r in rows} == {("_CowPages", (1 << 18) - 1, 1 << 20)}
     assert table[0] == 0 and sum(r["first"] == 1 for r in rows) == len({*(tmp_path / "log").read_text().split()})
     lines = (tmp_path / "log").read_text().split()
     assert len(lines) == len(set(lines)) <= 2
@@ -328,7 +328,7 @@ def test_arguments_of_functions_and_classes_are_shared_too():
         sd.range(2).map_batches(f, fn_args=(table,), fn_kwargs={"u": table}),
         sd.range(2).map_batches(Add, fn_constructor_args=(table,), fn_constructor_kwargs={"more": table}, concurrency=1),
     ):
-        assert {(r["base"], r["sum"]) for r in ds.take_all()} == {("_Own", 2 * (1 << 18) - 2)}
+        assert {(r["base"], r["sum"]) for r in ds.take_all()} == {("_CowPages", 2 * (1 << 18) - 2)}
 
 
 def test_a_description_stays_small_and_what_is_carried_goes_with_the_run():
