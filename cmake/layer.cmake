@@ -7,7 +7,7 @@
 # that it is made of (SK_CONTRACT_<dep>): an include of a higher layer, or of another layer's inside, does not compile. A dependency
 # <dep>/<side> gives the side contract <dep>/<side>.h, too, and `skate` the public header. (Included by "../" it would be a path that is not there for ninja, which
 # does not follow links: all that depends on it was made again by each build.) A new file is found by itself (CONFIGURE_DEPENDS). An empty folder makes no
-# library and does no harm. A folder sim/ of a layer (what it runs on in simulations) is a library of its own, sk_<name>_sim, which only tests link (SK_SIMS).
+# library and does no harm.
 # SK_LAYERS lists the layers that exist; SK_LAYER_DEPS_<name> what each was given.
 
 set(SK_CONTRACT_engine value resources task)
@@ -39,14 +39,6 @@ function(skate_layer name)
   set(SK_LAYER_DEPS_${name} ${L_DEPS} PARENT_SCOPE)
 
   file(GLOB sources CONFIGURE_DEPENDS ${dir}/*.c ${dir}/*/*.c ${dir}/*/*/*.c)
-  file(GLOB sim CONFIGURE_DEPENDS ${dir}/sim/*.c)
-  if(sim)
-    list(REMOVE_ITEM sources ${sim})
-    add_library(sk_${name}_sim STATIC ${sim})
-    target_include_directories(sk_${name}_sim PRIVATE ${tree} ${CMAKE_SOURCE_DIR}/src)
-    target_link_libraries(sk_${name}_sim PRIVATE skate_flags)
-    set(SK_SIMS ${SK_SIMS} sk_${name}_sim PARENT_SCOPE)
-  endif()
   skate_registry(${name} generated)
   if(NOT sources AND NOT generated)
     return()

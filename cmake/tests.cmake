@@ -3,7 +3,7 @@
 #   tests/c/test_<layer>_*.c       -> program test_<layer>: those files, tests/c/<layer>_*.c (helpers), the runner, the layer and all
 #                                     layers under it. They may include the inside headers of any layer (they test the inside).
 #   tests/c/sim/<x>.c              -> program <x>_sim, tests/c/crash/<x>.c -> <x>_crash: the runner, tests/c/<x>_*.c (helpers) and everything.
-#                                     (x_sim.c is also x_sim.)
+#                                     (x_sim.c is also x_sim.) Folders of tests/c/sim are what simulations run on: library sk_sim.
 #   tests/c/model/<x>_model.c      -> program <x>_model (label model): all other files of that folder, the runner and base. They include the
 #                                     sources of the engine that they check, so the engine itself is not linked.
 # ctest labels: unit, sim, model, crash, fuzz.
@@ -60,7 +60,7 @@ foreach(kind IN ITEMS sim crash)
     get_filename_component(name ${source} NAME_WE)
     string(REGEX REPLACE "_${kind}$" "" name ${name})
     file(GLOB helpers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/c/${name}_*.c)
-    skate_test_program(${name}_${kind} ${kind} "${everything};${SK_SIMS}" ${source} ${helpers})
+    skate_test_program(${name}_${kind} ${kind} "${everything};sk_sim" ${source} ${helpers})
   endforeach()
 endforeach()
 

@@ -1,4 +1,4 @@
-/* scale_bench.c - one simulated shuffle on one simulated cluster (src/exec/sim/scale.h): each argument KEY=VALUE sets a field of struct sk_scale_conf, what comes out is a line
+/* scale_bench.c - one simulated shuffle on one simulated cluster (tests/c/sim/cluster/scale.h): each argument KEY=VALUE sets a field of struct sk_scale_conf, what comes out is a line
  * of JSON. bench/py/paper.py has the clusters and the published figures. Command: build/release/bin/scale_bench way=push_star nodes=10 ... */
 #include <stddef.h>
 #include <stdio.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "exec/sim/scale.h"
+#include "sim/cluster/scale.h"
 
 enum type { U32, U64, F64 };
 #define FIELD(name, type, field) {name, type, offsetof(struct sk_scale_conf, field)}

@@ -1,6 +1,6 @@
 """bench/py/paper.py [-p DIR] [-o TABLE ...]: published shuffles on simulated clusters, beside what was measured there.
 
-Each row is a run of bin/scale_bench: exec's scheduler and the shuffle strategies on a queueing model of the cluster (src/exec/sim/scale.h; docs/design/scale.md says what was
+Each row is a run of bin/scale_bench: exec's scheduler and the shuffle strategies on a queueing model of the cluster (tests/c/sim/cluster/scale.h; docs/design/scale.md says what was
 calibrated on which points: those are marked *). -p writes plots there as PNG (matplotlib, extra `bench`). -o: only these tables. Runs of 100 TB take
 minutes, all of it a quarter of an hour on two cores; --quick leaves out what is larger than 10 TB; `./dev bench paper` builds first."""
 

@@ -224,7 +224,7 @@ void sk_stray_end(const char *what) __attribute__((noreturn));
 
 /* ---- machine.c: another machine than this one ------------------------------------------------------------------------------------ */
 
-/* For simulations: what stands in the place of the operating system, for the whole process and one thread (engine/sim). While one is set,
+/* For simulations: what stands in the place of the operating system, for the whole process and one thread (tests/c/sim/machine). While one is set,
  * segments, sleeping on bells and the fork server are its; rings, bells' counts and all else stay as they are. */
 struct sk_machine {
     void *ctx;

@@ -6,7 +6,7 @@
 #ifndef WORLD_H
 #define WORLD_H
 
-#include "engine/sim/sim.h"
+#include "sim/machine/sim.h"
 #include "test.h"
 
 enum code {

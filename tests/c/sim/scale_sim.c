@@ -1,6 +1,6 @@
 /* scale_sim.c - the cluster model answers as the arithmetic says: what is scarce decides, and what is not scarce changes nothing. */
-#include "engine/sim/cluster.h"
-#include "exec/sim/scale.h"
+#include "sim/cluster/cluster.h"
+#include "sim/cluster/scale.h"
 #include "test.h"
 
 #define NEAR(got, want, part)                                                                                            \

@@ -1,4 +1,4 @@
-/* scale.h - exec's scheduler and the shuffle strategies on a simulated cluster (engine/sim/cluster.h): how long would a sort take there, and what holds it up?
+/* scale.h - exec's scheduler and the shuffle strategies on a simulated cluster (cluster.h): how long would a sort take there, and what holds it up?
  *
  * What decides is the code that runs on one machine: step.c with exchange.c, packs.c and a policy, and the strategies of src/shuffle. What does is the cluster: tasks are
  * maps, merges and reduces that read, compute, move and write bytes. The driver is one more server: each value that it hears of and each part that it hands to a task
@@ -12,7 +12,7 @@
 #define SK_SCALE_H
 
 #include "base/err.h"
-#include "engine/sim/cluster.h"
+#include "sim/cluster/cluster.h"
 #include "shuffle/shuffle.h"
 
 enum sk_scale_way {                  /* of the published systems (Exoshuffle, SIGCOMM 2023, 3); M maps, R reduces, W nodes */

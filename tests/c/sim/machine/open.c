@@ -1,18 +1,18 @@
 /* open.c - the local engine on a simulated machine: the same driver and worker code, with processes, time, sleeping, network and faults from a
  * seed. For finding what goes wrong in one schedule of a million, and for replaying it.
  *
- * Not here: any rule of the engine (engine/local and the pure parts), nor of the machine (engine/sim). This file opens the one on the other.
+ * Not here: any rule of the engine (engine/local and the pure parts), nor of the machine (this folder). This file opens the one on the other.
  *
  *     own place lineage evict   loop actor recover pool   worker engine and link   ring store     <- the engine, unchanged
  *     ─────────────────────────────────────────────────────────────────────────────────
  *     bell_wait  forksrv  segment  clock  fault points  heap ledger                      <- struct sk_machine and three hooks
  *     ─────────────────────────────────────────────────────────────────────────────────
- *     world (schedule, faults)   fibers   links (network)                                <- engine/sim
+ *     world (schedule, faults)   fibers   links (network)                                <- this folder
  *
- * It is linked into tests only (sk_engine_sim of cmake/layer.cmake). One thread, one simulation at a time; tasks are C. */
+ * It is linked into tests only (sk_sim of CMakeLists.txt). One thread, one simulation at a time; tasks are C. */
 #include "base/mem.h"
 #include "engine/conf.h"
-#include "engine/sim/sim_int.h"
+#include "sim/machine/sim_int.h"
 
 extern const struct sk_engine_class sk_engine_by_local;
 

@@ -1,7 +1,7 @@
 /* sim.h - the simulated machine of the engine `sim`: what a test may ask of it beyond engine.h.
  *
  * `sim` is the local engine itself, driver and worker code as they are, on a machine that is simulated: processes are fibers of one
- * thread, time is virtual, segments are heap, and every interleaving, delay and fault follows from one seed (engine/sim/open.c, docs/design/sim.md).
+ * thread, time is virtual, segments are heap, and every interleaving, delay and fault follows from one seed (open.c, docs/design/sim.md).
  * One at a time in a process. Tasks are C functions (conf.runner); one may be abandoned at any fault point and in any call of the engine, as a
  * killed process is: what it took by sk_alloc is freed then, other heap memory it must not hold. */
 #ifndef SK_SIM_H

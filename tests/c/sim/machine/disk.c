@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "engine/sim/sim_int.h"
+#include "sim/machine/sim_int.h"
 
 #define PAGE 4096u
 

@@ -6,7 +6,7 @@
  *
  * Where a task runs: a map where its input is (S3: where fewest run); a merge of PUSH on the node of its partitions; others where half of their input is, or where fewest
  * run. Each node has so many slots for each kind; what has none waits in the node's queue. */
-#include "exec/sim/scale.h"
+#include "sim/cluster/scale.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  *
  * A server that serves in order of arrival needs no list of who waits: a piece that arrives at t begins at max(t, free). Pieces arrive in order of time, because each arrival is
  * an event. Cost: about 0.1 us a piece and server. */
-#include "engine/sim/cluster.h"
+#include "sim/cluster/cluster.h"
 
 #include <stdlib.h>
 

@@ -17,7 +17,7 @@
 #include "base/fault.h"
 #include "base/mem.h"
 #include "base/vec.h"
-#include "engine/sim/sim_int.h"
+#include "sim/machine/sim_int.h"
 
 #define TICK_NS 1500         /* a step takes up to so long */
 #define STUCK_NS 60000000000 /* nothing but timers for so long */

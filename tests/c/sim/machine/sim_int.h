@@ -16,7 +16,7 @@
 #include "engine/local/driver/local_int.h"
 #include "engine/local/worker/worker.h"
 #include "engine/pace.h"
-#include "engine/sim/sim.h"
+#include "sim/machine/sim.h"
 
 /* ---- fiber.c ------------------------------------------------------------------------------------------------------------------------ */
 

@@ -4,7 +4,7 @@
  *     flow: 16 pieces ──► DISK of node 3 ──► NET_OUT of 3 ──► NET_IN of 7 ──► CORE of 7 ──► done()       `window` pieces are under way at once
  *
  * A server works on one piece at a time (a node has `cores` and `disks` of them), in the order in which pieces arrive, and is never idle while one waits. So flows that
- * share a server share it by pieces, and what is scarce decides. Nothing here knows of tasks or shuffles: exec/sim/scale.h runs those on it.
+ * share a server share it by pieces, and what is scarce decides. Nothing here knows of tasks or shuffles: scale.h runs those on it.
  *
  * Units: bytes, seconds. What it is not: no memory bandwidth, no switch (each card is as fast as it says), no failures, nothing random. */
 #ifndef SK_CLUSTER_H

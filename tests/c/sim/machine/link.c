@@ -9,7 +9,7 @@
 
 #include "base/mem.h"
 #include "base/vec.h"
-#include "engine/sim/sim_int.h"
+#include "sim/machine/sim_int.h"
 
 #define LATENCY_NS 40000
 #define AGAIN_NS 400000
