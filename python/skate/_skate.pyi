@@ -111,7 +111,7 @@ def references() -> dict[
 def unpin(ref: ObjectRef) -> None: ...  # what pickling it by hand keeps
 def workers() -> list[tuple[int, int, str, int]]: ...  # pid, number, state, tasks done
 
-# "tasks", "actors", "objects", "workers": see src/py/py_state.c
+# "tasks", "actors", "objects", "workers": see src/py/call/listing.c
 def state(what: str, custom_names: list[str]) -> tuple[list[tuple[Any, ...]], int]: ...
 def state_error(kind: int, value: bytes) -> BaseException: ...  # of a row's error
 def monotonic_ns() -> int: ...  # the clock of the times in rows

@@ -9,7 +9,7 @@ from skate import _hooks, _skate
 
 def main():
     _signal.signal(_signal.SIGINT, _signal.SIG_IGN)  # Ctrl-C is for the driver, which ends us
-    _signal.signal(_signal.SIGQUIT, _signal.SIG_IGN)  # and so is Ctrl-\, which shows stacks (src/py/py_stack.c)
+    _signal.signal(_signal.SIGQUIT, _signal.SIG_IGN)  # and so is Ctrl-\, which shows stacks (src/py/worker/stack.c)
     _hooks.install()
     if not _skate.serve():
         sys.exit("skate._worker_main is started by skate.init(), not by hand")

@@ -128,7 +128,7 @@ def current():
     return ActorHandle(_skate.weak_token(number), maker.meta)
 
 
-# ---- what every actor can do. In the worker these are called with the instance instead of a method of its class (src/py/py_result.c)
+# ---- what every actor can do. In the worker these are called with the instance instead of a method of its class (src/py/worker/result.c)
 
 
 def __ray_ready__(self):

@@ -1,5 +1,5 @@
 """What can go wrong, in Ray's names. Every error that get() raises is a RayError; one that the user's code raised is an instance of the
-user's class as well (RayTaskError.as_instanceof_cause). Made in src/py/py_err.c from result codes, with the message as the one argument."""
+user's class as well (RayTaskError.as_instanceof_cause). Made in src/py/core/err.c from result codes, with the message as the one argument."""
 
 from skate import _lazy
 from skate._causes import bare, cause_bytes, fields_of, load_cause

@@ -1,4 +1,4 @@
-"""Identifiers as Ray's programs see them: a fixed number of bytes with a class. Objects' own are `ObjectRef` (src/py/py_ref.c)."""
+"""Identifiers as Ray's programs see them: a fixed number of bytes with a class. Objects' own are `ObjectRef` (src/py/value/ref.c)."""
 
 from __future__ import annotations
 

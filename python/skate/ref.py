@@ -1,6 +1,6 @@
-"""Futures of ObjectRefs (ref.future(), await ref), and what ObjectRef and ObjectRefGenerator have besides what src/py/py_ref.c gives them.
+"""Futures of ObjectRefs (ref.future(), await ref), and what ObjectRef and ObjectRefGenerator have besides what src/py/value/ref.c gives them.
 
-No thread waits for a ref: a Watcher (src/py/py_watch.c) has one file descriptor for any number of them. An event loop looks at its own; for
+No thread waits for a ref: a Watcher (src/py/call/watch.c) has one file descriptor for any number of them. An event loop looks at its own; for
 concurrent.futures one thread sleeps on one."""
 
 import os

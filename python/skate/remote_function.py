@@ -14,7 +14,7 @@ class _Wrapped:
 
 
 class _Retry(_Wrapped):
-    """retry_exceptions=[classes]: read where the exception is (src/py/py_result.c); other exceptions are final."""
+    """retry_exceptions=[classes]: read where the exception is (src/py/worker/result.c); other exceptions are final."""
 
     def __init__(self, fn, classes):
         super().__init__(fn)

@@ -269,7 +269,7 @@ def put_on(env):
 
 
 def apply(data):
-    """First thing in a process of an environment of its own (src/py/py_run.c)."""
+    """First thing in a process of an environment of its own (src/py/worker/run.c)."""
     import pickle
 
     put_on(pickle.loads(data))

@@ -1,4 +1,4 @@
-"""The Python half of src/py/py_encode.c and py_decode.c: what C does not do itself. C has tried the plain pickler when `dumps` is called.
+"""The Python half of src/py/value/encode.c and py/value/decode.c: what C does not do itself. C has tried the plain pickler when `dumps` is called.
 
 Also here: what is said when something cannot be sent (find the culprit, name it)."""
 

@@ -2,7 +2,7 @@
 
 Workers begin with what the driver had when the engine was opened. What has changed since then goes along with each definition of a function or class, and with the
 functions of a run of a Dataset; a worker puts it on when it loads one, and again when it calls one after something else was put on. A function that was sent before
-is sent again when sys.path is another list, or sys.path or the environment has become longer or shorter (py_template.h looks at their sizes). The same surroundings
+is sent again when sys.path is another list, or sys.path or the environment has become longer or shorter (py/call/template.h looks at their sizes). The same surroundings
 have the same number, so who goes back to what was (a variable that is set for a call) uses what was sent then. An actor that lives stays as it is. Not here:
 runtime_env, which wins over this.
 """

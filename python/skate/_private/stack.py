@@ -1,5 +1,5 @@
 """`skate stack`: what the processes of an engine do, from another terminal. Without a port or a daemon: engines are found by the name of their control
-segment in /proc/<pid>/fd, what runs where is read from it, and each process writes its stacks to a pipe when a signal asks it (src/py/py_stack.c)."""
+segment in /proc/<pid>/fd, what runs where is read from it, and each process writes its stacks to a pipe when a signal asks it (src/py/worker/stack.c)."""
 
 import os
 import select

@@ -1,4 +1,4 @@
-"""CompiledDAG: a graph of actors' methods whose values go through shared memory. Here a graph becomes numbers for C (src/py/py_graph.c), and results are kept for who
+"""CompiledDAG: a graph of actors' methods whose values go through shared memory. Here a graph becomes numbers for C (src/py/graph/graph.c), and results are kept for who
 has not taken them; channels, schedules and loops are C's."""
 
 import collections

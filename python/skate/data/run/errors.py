@@ -1,4 +1,4 @@
-"""Errors as users see them: those of their functions show their own frames only (src/py/py_front.c), and are short; which errors these are is decided here."""
+"""Errors as users see them: those of their functions show their own frames only (src/py/core/front.c), and are short; which errors these are is decided here."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def part_of(module: str, name: str) -> Callable[[C], C]:
 
 
 def in_front(e: BaseException, context: DataContext) -> BaseException:
-    """e, marked to be shown without frames of skate (py_front.c); DataContext.log_internal_stack_trace_to_stdout keeps them."""
+    """e, marked to be shown without frames of skate (py/core/front.c); DataContext.log_internal_stack_trace_to_stdout keeps them."""
     try:
         e._skate_front = not context.log_internal_stack_trace_to_stdout  # type: ignore[attr-defined]
     except AttributeError:  # a class of the user's without room for it: shown with all frames

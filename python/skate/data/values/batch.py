@@ -33,7 +33,7 @@ Back to Arrow a new column gets its natural type. A returned column with the nam
 can be cast back exactly* (numpy: and its dtype is the one that was handed out): a zone of a timestamp, a dictionary, a large string, an
 int32 of a row, a column that is all None in one batch. An array that was handed out read-only and comes back itself is not converted at all.
 
-Cost: per batch and column about 3 us for plain numbers; strings and bytes about 10 ns where values repeat (they share an object), 35 where not (py_text.c); other
+Cost: per batch and column about 3 us for plain numbers; strings and bytes about 10 ns where values repeat (they share an object), 35 where not (py/data/text.c); other
 objects cost what Python objects cost. Plain columns go between numpy and Arrow by their
 buffers and not by pa.array() and to_numpy(): those import pandas at their first call (0.2 s and 40 MB in each process).
 """

@@ -2,7 +2,7 @@
 
 The description of a stage goes along with each of its tasks, so it has to be small. Parameters of an operator that are large when pickled become one object of
 the store, which the description names by its number: a worker reads it once, when it meets the stage. Buffers of an array (pickle protocol 5) are not even copied:
-in the worker they are copy-on-write pages over the store (py_own.c), which all workers share until somebody writes. The driver has the user's own object and
+in the worker they are copy-on-write pages over the store (py/value/cow_pages.c), which all workers share until somebody writes. The driver has the user's own object and
 the one in the store, no pickle of it.
 
 Lifetime: the object lives as long as the run holds its ObjectRef (execute.run). A worker keeps what it read while it exists, asks when it is idle or reads another one

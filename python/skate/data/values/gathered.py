@@ -1,4 +1,4 @@
-"""Batches that are gathered from a stream of batches, by _skate.Rows (src/py/py_rows.c): C makes the block of a batch, whose columns of numbers are arrays over it at once; only what is
+"""Batches that are gathered from a stream of batches, by _skate.Rows (src/py/data/rows.c): C makes the block of a batch, whose columns of numbers are arrays over it at once; only what is
 of another kind goes through Arrow."""
 
 from __future__ import annotations
