@@ -2,6 +2,8 @@
 #ifndef SK_PY_CONF_H
 #define SK_PY_CONF_H
 
+#include "engine/conf.h"
+#include "engine/guest.h"
 #include "py/core/core.h"
 
 struct py_conf { /* everything that sk_engine_conf points to */

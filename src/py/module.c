@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include "base/copy.h"
+#include "engine/custom.h"
+#include "engine/usage.h"
 #include "py/call/call.h"
 #include "py/conf.h"
 #include "py/data/data.h"

@@ -2,6 +2,7 @@
 #ifndef SK_PY_CALL_H
 #define SK_PY_CALL_H
 
+#include "engine/state.h"
 #include "py/worker/worker.h"
 
 /* ---- define.c */

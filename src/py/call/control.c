@@ -1,4 +1,5 @@
 /* control.c - what is done to tasks and actors from outside: kill, cancel, find by name. */
+#include "engine/actors.h"
 #include "py/call/call.h"
 
 static PyObject *m_actor_kill(PyObject *module, PyObject *args) {

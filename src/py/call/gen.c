@@ -1,5 +1,6 @@
 /* gen.c - ObjectRefGenerator: the objects of a streaming task, one after the other as they are made. */
 #include "base/clock.h"
+#include "engine/streams.h"
 #include "py/call/call.h"
 
 struct gen {

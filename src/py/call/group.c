@@ -1,4 +1,5 @@
 /* group.c - placement groups: made, removed, listed. */
+#include "engine/groups.h"
 #include "py/call/call.h"
 
 /* pg_create([{resource: amount}], strategy, name or None, space or None): (number, ObjectRef that is ready when it has its bundles) */

@@ -11,6 +11,8 @@
 
 #include "base/clock.h"
 #include "base/list.h"
+#include "engine/streams.h"
+#include "engine/watch.h"
 #include "py/call/call.h"
 
 struct watcher {

@@ -1,4 +1,6 @@
 /* shape.c - what a task or an actor needs, from Python's numbers to a shape of the engine: amounts, custom resources, environment. */
+#include "engine/custom.h"
+#include "engine/envs.h"
 #include "py/core/core.h"
 
 static int by_index(const void *a, const void *b) {

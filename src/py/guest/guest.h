@@ -2,6 +2,7 @@
 #ifndef SK_PY_GUEST_H
 #define SK_PY_GUEST_H
 
+#include "engine/guest.h"
 #include "py/worker/worker.h"
 
 int py_guest_make(struct py_state *st, PyObject *engine, struct sk_guest *out);

@@ -1,5 +1,6 @@
 /* copy.c - copies between Python's memory and the store. No Python object is touched: the GIL may be held or dropped. */
 #include "base/copy.h"
+#include "engine/windows.h"
 #include "py/value/value.h"
 
 void py_warm(struct sk_engine *e, void *dst, size_t n) {

@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 
 #include "block/block.h"
+#include "engine/windows.h"
 #include "py/value/value.h"
 
 enum { SET_HANDLER = 304 };     /* place in NumPy's table of functions, since 1.22 */

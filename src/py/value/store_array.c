@@ -9,6 +9,7 @@
  * one of these and which covers all of it. A buffer that is dropped open goes back; that of a killed process with its leases. When sealing fails in the engine (it says so) the
  * bytes of the array are not defined any more. Cost: the page faults of the window; handing over 80 MB
  * 0.27 ms, all of it for the page tables (a put that copies: 4.3 ms). */
+#include "engine/windows.h"
 #include "py/value/value.h"
 
 struct store_array {

@@ -1,4 +1,5 @@
 /* current.c - the running task, as code inside it sees it: its name and needs, its cancel, its end, its notes. */
+#include "engine/actors.h"
 #include "exec/exec.h"
 #include "py/worker/worker.h"
 

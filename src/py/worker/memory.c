@@ -6,6 +6,7 @@
  * Not here: the table that is made of it (skate/memory.py), any rule (engine/memory.c). Cost: 0.1 ms and 10 us a worker. */
 #include "base/mem.h"
 #include "base/vec.h"
+#include "engine/usage.h"
 #include "ipc/ipc.h"
 #include "py/worker/worker.h"
 

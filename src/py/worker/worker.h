@@ -3,6 +3,7 @@
 #ifndef SK_PY_WORKER_H
 #define SK_PY_WORKER_H
 
+#include "engine/host.h"
 #include "py/value/value.h"
 
 /* ---- current.c */
