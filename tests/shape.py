@@ -54,6 +54,7 @@ OWNERS = {  # of what the driver of the local engine keeps: the files in which i
     "l->n_worker_streams": "task",
     "l->n_nested": "task",
     "l->n_alone": "task",
+    "l->n_cancel_rounds": "task",
     "l->driving": "calls_drive",
     "l->n_callers": "calls_drive",
     "l->progress": "",  # by the calls that local_int.h inlines
@@ -61,9 +62,20 @@ OWNERS = {  # of what the driver of the local engine keeps: the files in which i
     "l->place": "",  # all of it by calls of engine/place/place.h
     "sk_lactor": "actor",
     "sk_stored": "stored part",
+    "sk_lworker": "link pool",
+    "sk_lworker.mem": "memory",  # and below: members that another file owns; pool makes the entry, link frees it
+    "sk_lworker.sent": "send pool link",
+    "sk_lworker.known": "send pool link",
+    "sk_lworker.next_claim": "send",
+    "sk_lworker.has_env": "send",
+    "sk_lworker.claimed": "send",
+    "sk_lworker.reqs": "request pool",
+    "sk_lworker.watches": "request pool",
+    "sk_lworker.n_mem_waits": "space_memory",
+    "sk_lworker.has_lease": "space_memory",
     "t->state": "task",  # of a task; others call sk_ltask_to
 }
-OWNED_BY_MEMBER = {"actor": "sk_lactor", "st": "sk_stored"}  # members that point to an owned struct, whatever has them
+OWNED_BY_MEMBER = {"actor": "sk_lactor", "st": "sk_stored", "w": "sk_lworker", "worker": "sk_lworker"}  # members that point to an owned struct, whatever has them
 
 
 FLOORS = {  # of Python, the highest first: a module imports from its own floor and from those below, when it is loaded and when it runs. The longest pattern that fits holds.
@@ -355,10 +367,15 @@ def writes_across(path, text):
         targets |= {f"{kind} ->{member}": rf"\w+(?:\.\w+)*->{member}(?=->)" for member, kind in OWNED_BY_MEMBER.items()}
         targets |= {f"{kind} {name}": rf"{name}(?=->)" for name, kind in names.items() if kind}
         for what, pattern in targets.items():
-            member = rf"(?<![\w>.]){pattern}\b(?:(?:\.|->)\w+|\[[^]]*\])*"
+            dot = r"\." if " " in what else r"(?:\.|->)"  # of a struct its own members: what they point to has an owner of its own
+            member = rf"(?<![\w>.]){pattern}\b(?:->\w+)?(?:{dot}\w+|\[[^]]*\])*"
             change = rf"{member} *(?:[-+|&^]|<<|>>)?=(?!=)|{member}(?:\+\+|--)|(?:\+\+|--){member}|\b(?:{CHANGES})\(&?{member}"
-            if what.split()[0] not in own and re.search(change, line):
-                found.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()}")
+            for hit in re.finditer(change, line):
+                part = re.search(rf"{pattern}(?:->|\.)(\w+)", hit.group(0))
+                parted = f"{what.split()[0]}.{part.group(1) if part else ''}"
+                if (parted if parted in OWNERS else what.split()[0]) not in own:
+                    found.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()}")
+                    break
     return found
 
 

@@ -109,15 +109,18 @@ void f(struct sk_local *l, struct sk_lactor *a, const struct sk_lactor *only_rea
     struct sk_pool *p = &l->pool;
     p->n_used = 1;
     w->pid = a->state != 2 && only_read->state <= 1;
+    w->mem.oom = true;
 }
 void g(struct sk_local *l, struct sk_other *a) {
     a->state = 1;
 }
 """
     lines = lambda file: [int(x.split(":")[1]) for x in shape.writes_across(shape.ROOT / "src/engine/local/driver" / file, text)]  # noqa: E731
-    assert lines("loop.c") == [4, 5, 6, 7, 8, 9, 10, 12]
-    assert lines("space_read.c") == [5, 6, 8, 9, 10, 12]
-    assert lines("actor.c") == [4, 5, 6, 7, 12]
+    assert lines("loop.c") == [4, 5, 6, 7, 8, 9, 10, 12, 13, 14]
+    assert lines("space_read.c") == [5, 6, 8, 9, 10, 12, 13, 14]
+    assert lines("actor.c") == [4, 5, 6, 7, 12, 13, 14]
+    assert lines("link.c") == [4, 5, 6, 7, 8, 9, 10, 12, 14]
+    assert lines("memory.c") == [4, 5, 7, 8, 9, 10, 12, 13]
     assert lines("local_int.h") == []
 
 

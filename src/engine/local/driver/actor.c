@@ -241,7 +241,7 @@ static void find_worker(struct sk_local *l, struct sk_lactor *a) {
     struct sk_lworker *w = sk_container_of(idle, struct sk_lworker, place);
     SK_ASSERT(!w->actor && !w->killed && sk_list_empty(&w->sent));
     sk_place_worker_actor(&l->place, &w->place, a->shape);
-    w->actor = a;
+    sk_driver_link_bind(w, a);
     a->worker = w;
     a->placed = false;
     want_none(l, a);
@@ -379,8 +379,7 @@ void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why) {
             it = it->prev;
             if (t->kind != SK_TASK_INIT && sk_ltask_unsend(l, w, t)) sk_actor_call_again(a, t);
         }
-        w->actor = NULL;                                 /* its process is of no use to others: user state is in it */
-        w->had_actor = a->id;                            /* and loops of graphs, which are told when it has ended */
+        sk_driver_link_actor_dead(w, a->id);
         if (a->leaving) sk_driver_link_leave(l, w, why); /* a static text, as only who ends in order gets here so */
         else sk_driver_link_kill(l, w, "its actor is dead");
     } else {

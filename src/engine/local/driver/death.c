@@ -150,8 +150,8 @@ static void actor_lost(struct inquest *q, struct sk_lactor *a) {
 void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, uint64_t maxrss) {
     char why[1800], doing[600];
     SK_ASSERT(!w->dying && l->pool.workers[w->slot] == w);
-    w->dying = true;
     SK_ASSERT(!l->pumping);
+    sk_driver_link_dying(w);
     l->pumping = true; /* until all is said: what a sink submits reads no messages, and frees no actor that is about to hear of this */
     sk_loop_pump_worker(l, w); /* what it said before it died counts */
     sk_lmem_died(l, w, status);
@@ -174,8 +174,7 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
     story_of(w, &q.died, why, sizeof why);
     sk_state_worker_gone(l, w, &q.died, why);
     l->stats.n_worker_deaths += sk_verdict_counts(&q.died, !sk_list_empty(&w->sent));
-    sk_list_splice(&w->reqs, &w->watches);
-    while (!sk_list_empty(&w->reqs)) sk_req_free(l, sk_container_of(w->reqs.next, struct sk_req, link));
+    sk_reqs_worker_gone(l, w);
     struct sk_lactor *a = w->actor;
     struct sk_list lost;
     sk_list_init(&q.again);

@@ -23,7 +23,7 @@ static void report(struct sk_local *l, const struct sk_fork_report *r) {
     if (r->kind == SK_FORK_STARTED) {
         sk_pool_started(l, w, r->pid);
     } else if (r->kind == SK_FORK_ENDED) {
-        if (w->pid <= 0) w->pid = r->pid;
+        sk_pool_ended(w, r->pid);
         atomic_fetch_add_explicit(&l->ctl->printed, 1, memory_order_release); /* it may have printed and not come to count it */
         sk_loop_worker_died(l, w, r->status, r->maxrss_bytes);
     } else if (r->kind == SK_FORK_FAILED) {

@@ -149,6 +149,39 @@ void sk_driver_link_interrupt(struct sk_local *l, struct sk_lworker *w) {
     else if (!w->killed && w->pid > 0) SK_IGNORE(sk_forksrv_kill(&l->forksrv, w->pid, SIGINT, NULL));
 }
 
+void sk_driver_link_interrupt_task(struct sk_local *l, struct sk_lworker *w, uint64_t tid) {
+    atomic_store_explicit(&w->sh->interrupted, 0, memory_order_release);
+    w->interrupt = tid;
+    sk_driver_link_interrupt(l, w);
+}
+
+void sk_driver_link_unheard(struct sk_local *l, struct sk_lworker *w, const char *why) {
+    w->unheard = true;
+    sk_driver_link_kill(l, w, why);
+}
+
+void sk_driver_link_big_read(struct sk_local *l, struct sk_lworker *w, uint64_t off) {
+    for (uint32_t i = 0; i < w->big.n; i++)
+        if (w->big.p[i] == off) {
+            w->big.p[i] = w->big.p[--w->big.n];
+            sk_store_unref(l->store, off);
+            return;
+        }
+}
+
+void sk_driver_link_bind(struct sk_lworker *w, struct sk_lactor *a) {
+    SK_ASSERT(!w->actor && !w->had_actor && !w->killed);
+    w->actor = a;
+}
+
+void sk_driver_link_actor_dead(struct sk_lworker *w, uint64_t aid) {
+    SK_ASSERT(w->actor && !w->had_actor);
+    w->actor = NULL;
+    w->had_actor = aid; /* loops of graphs are in its process, and are told when it has ended */
+}
+
+void sk_driver_link_dying(struct sk_lworker *w) { w->dying = true; }
+
 void sk_driver_link_retire(struct sk_local *l, struct sk_lworker *w) {
     if (w->killed && w->place.state == SK_W_IDLE) sk_place_worker_gone(&l->place, &w->place);
 }

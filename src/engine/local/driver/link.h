@@ -14,35 +14,51 @@ struct sk_lactor;
 struct sk_slot;
 struct sk_err;
 
-struct sk_lworker {
-    struct sk_place_worker place;
+struct sk_lworker {               /* a worker, as the driver knows it; what no other part is named for is written by link.c and pool.c */
+    struct sk_place_worker place; /* by the calls of place.h */
     uint32_t slot, proc;
     int32_t pid;
     bool up, dying, killed;
-    uint32_t n_mem_waits; /* requests of it that wait for room in the store */
-    bool unheard;     /* something it said could not be recorded: what it says after that may build on it, and is not listened to */
+    bool unheard; /* something it said could not be recorded: what it says after that may build on it, and is not listened to */
+    bool aside;   /* its process is stopped: it is given nothing */
+    bool evicted; /* to make room for a worker of another kind */
     struct sk_slot *sh;
     struct sk_ring down, up_ring;
-    struct sk_list sent; /* tasks on it, in order */
-    struct sk_list reqs;
-    struct sk_list watches; /* requests that nobody waits for */
     struct sk_lactor *actor;
-    uint64_t had_actor;  /* the id of one that died while this process lives; 0: none */
-    struct sk_map known; /* fids it has */
-    uint32_t next_claim;
-    uint64_t claimed[SK_CLAIMS / 64]; /* bit: the claim word is of a task in `sent` */
+    uint64_t had_actor; /* the id of one that died while this process lives; 0: none */
     uint64_t n_done;
     int64_t idle_since_ns;
-    bool has_lease;
-    bool has_env;         /* it was told its environment */
-    bool aside;           /* its process is stopped: it is given nothing */
     uint64_t head_seen;   /* the task that it had not begun when it was looked at last; UINT64_MAX: it was starting; 0: neither */
     int64_t leave_ns;     /* not 0: since when it is leaving */
-    bool evicted;         /* to make room */
     uint64_t interrupt;   /* the task that is to be interrupted; 0: none, or it was */
     const char *kill_why; /* static text: why the engine killed it */
+    uint64_t kill_task;   /* not 0: because of this task; others that it takes along are not charged for it */
     int32_t refused;      /* errno: the system refused to make it */
-    struct sk_worker_mem {
+    struct sk_big {
+        uint64_t *p;
+        uint32_t n, cap;
+    } big; /* store offsets of big messages under way */
+    struct sk_out {
+        uint8_t **p;
+        uint32_t n, cap;
+    } out; /* replies that did not fit into the ring yet: length-prefixed copies */
+
+    /* send.c */
+    struct sk_list sent; /* tasks on it, in order */
+    struct sk_map known; /* ids of functions that it has */
+    uint32_t next_claim;
+    bool has_env;                     /* it was told its environment */
+    uint64_t claimed[SK_CLAIMS / 64]; /* bit: the claim word is of a task in `sent` */
+
+    /* request.c */
+    struct sk_list reqs;
+    struct sk_list watches; /* requests that nobody waits for */
+
+    /* space_memory.c */
+    uint32_t n_mem_waits; /* requests of it that wait for memory of the store */
+    bool has_lease;
+
+    struct sk_worker_mem {               /* memory.c */
         uint64_t heap_bytes, peak_bytes; /* of its own; highest since `task` began */
         uint64_t shared_bytes;           /* counted by the kernel, but shared with the fork server */
         uint64_t task;                   /* that it ran, or 0, when looked at last */
@@ -52,15 +68,6 @@ struct sk_lworker {
         int pidfd;                       /* while it is paused */
         char *story;                     /* of that; heap, may be NULL */
     } mem;
-    uint64_t kill_task; /* not 0: because of this task; others that it takes along are not charged for it */
-    struct sk_big {
-        uint64_t *p;
-        uint32_t n, cap;
-    } big; /* store offsets of big messages under way */
-    struct sk_out {
-        uint8_t **p;
-        uint32_t n, cap;
-    } out; /* replies that did not fit into the ring yet: length-prefixed copies */
 };
 
 /* By ring or store. SK_EAGAIN: the ring is full now. SK_EFULL: the message needs the store, which is full, and there is no room on disk. Nothing sent then. */
@@ -82,8 +89,18 @@ void sk_driver_link_kill(struct sk_local *l, struct sk_lworker *w, const char *w
 void sk_driver_link_leave(struct sk_local *l, struct sk_lworker *w, const char *why);
 void sk_driver_link_retire(struct sk_local *l, struct sk_lworker *w);                   /* killed and idle: it is given nothing any more */
 void sk_driver_link_kill_task(struct sk_local *l, struct sk_ltask *t, const char *why); /* the worker that it is on */
+void sk_driver_link_interrupt_task(struct sk_local *l, struct sk_lworker *w, uint64_t tid); /* that task of it, as soon as it can be */
 void sk_driver_link_interrupt(struct sk_local *l, struct sk_lworker *w); /* SIGINT for the task w->interrupt, if it still runs there */
 
+/* Something that it said could not be recorded: nothing it says is listened to any more, and it is killed. */
+void sk_driver_link_unheard(struct sk_local *l, struct sk_lworker *w, const char *why);
+void sk_driver_link_big_read(struct sk_local *l, struct sk_lworker *w, uint64_t off); /* it has copied the big message there */
+void sk_driver_link_bind(struct sk_lworker *w, struct sk_lactor *a);                  /* it is this actor's from now on */
+void sk_driver_link_actor_dead(struct sk_lworker *w,
+                               uint64_t aid);    /* its actor died, and its process lives: of no use to others, user state is in it */
+void sk_driver_link_dying(struct sk_lworker *w); /* its process has ended */
+static inline void sk_driver_link_reported(struct sk_lworker *w) { w->n_done++; } /* a task */
+static inline void sk_driver_link_busy(struct sk_lworker *w) { w->idle_since_ns = 0; }
 void sk_driver_link_free(struct sk_lworker *w); /* it has ended, and nobody waits in it */
 
 #endif

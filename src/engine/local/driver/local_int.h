@@ -80,6 +80,7 @@ struct sk_local {
     uint32_t n_worker_streams; /* streams that workers read */
     uint32_t n_nested;         /* known tasks that tasks submitted */
     uint32_t n_alone;          /* known tasks that are to run alone */
+    uint32_t n_cancel_rounds;  /* how often a task was cancelled with those that it submitted */
     int32_t task_retries;
     struct {                  /* task.c */
         struct sk_list tasks; /* sk_ltask.place.link: their arguments are all there, and they are looked at in turn (sk_ltask_due) */

@@ -125,7 +125,7 @@ static void on_DONE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     struct sk_bytes note = sk_rd_bytes(r);
     struct sk_ltask *t = sk_map_get(&l->tasks, h.tid);
     if (t && (t->worker != w || t->attempt != h.attempt || t->state != SK_T_SENT)) t = NULL;
-    w->n_done++;
+    sk_driver_link_reported(w);
     l->stats.n_tasks_done++;
     if (t) {
         sk_ltask_left(l, t, w, h.run_ns);
@@ -164,8 +164,7 @@ static void on_PUT(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     struct sk_obj *o = NULL;
     if (r->bad || !sk_driver_link_fresh_ids(l, w, id)) return;
     if (sk_obj_new(l, id, w->proc, &o, NULL) != SK_OK) { /* it has the id, and would hear "lost" */
-        w->unheard = true;
-        sk_driver_link_kill(l, w, "there is no memory left to record what it put");
+        sk_driver_link_unheard(l, w, "there is no memory left to record what it put");
         return;
     }
     sk_obj_set(l, id, w->proc, &v, b, in);
@@ -174,8 +173,7 @@ static void on_PUT(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
 static void on_PROMISE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     uint64_t id = sk_rd_u64(r);
     if (r->bad || !sk_driver_link_fresh_ids(l, w, id) || sk_promise_new(l, w->proc, id, NULL) == SK_OK) return;
-    w->unheard = true;
-    sk_driver_link_kill(l, w, "there is no memory left to record what it promised");
+    sk_driver_link_unheard(l, w, "there is no memory left to record what it promised");
 }
 
 static void on_KEEP(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
@@ -230,8 +228,7 @@ static void on_STREAMEND(struct sk_local *l, struct sk_lworker *w, struct sk_rd 
         return;
     }
     sk_inl_drop(e);
-    w->unheard = true;
-    sk_driver_link_kill(l, w, "there is no memory left to record what it asked for");
+    sk_driver_link_unheard(l, w, "there is no memory left to record what it asked for");
 }
 
 static sk_rc may_call(struct sk_local *l, const struct sk_lworker *w, struct sk_bytes spec, uint32_t max, struct sk_err *err) {
@@ -245,8 +242,6 @@ static sk_rc may_call(struct sk_local *l, const struct sk_lworker *w, struct sk_
 
 static void on_HELLO(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     sk_pool_ready(l, w, (int32_t)sk_rd_u32(r));
-    if (w->place.state == SK_W_STARTING) sk_place_worker_up(&l->place, &w->place);
-    if (w->aside && !w->killed) sk_place_worker_aside(&l->place, &w->place, w->aside = false); /* stopped while it started */
     sk_driver_link_retire(l, w);
 }
 
@@ -470,15 +465,7 @@ static void on_BIGUP(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) 
     SK_IGNORE(sk_store_unlease(l->store, w->proc, off, len, NULL));
 }
 
-static void on_BIGFREE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
-    uint64_t off = sk_rd_u64(r);
-    for (uint32_t i = 0; i < w->big.n; i++)
-        if (w->big.p[i] == off) {
-            w->big.p[i] = w->big.p[--w->big.n];
-            sk_store_unref(l->store, off);
-            return;
-        }
-}
+static void on_BIGFREE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) { sk_driver_link_big_read(l, w, sk_rd_u64(r)); }
 
 /* ---- the table ------------------------------------------------------------------------------------------------------------------------------- */
 

@@ -149,6 +149,10 @@ void sk_pool_started(struct sk_local *l, struct sk_lworker *w, int32_t pid) {
     if (w->killed) SK_IGNORE(sk_forksrv_kill(&l->forksrv, w->pid, SIGKILL, NULL));
 }
 
+void sk_pool_ended(struct sk_lworker *w, int32_t pid) {
+    if (w->pid <= 0) w->pid = pid;
+}
+
 void sk_pool_refused(struct sk_local *l, struct sk_lworker *w, int32_t e) {
     struct sk_pool *p = &l->pool;
     w->refused = e;
@@ -163,6 +167,8 @@ void sk_pool_ready(struct sk_local *l, struct sk_lworker *w, int32_t pid) {
     w->pid = pid;
     l->pool.n_bad_starts = 0;
     sk_starts_ready(&l->pool.starts);
+    if (w->place.state == SK_W_STARTING) sk_place_worker_up(&l->place, &w->place);
+    if (w->aside && !w->killed) sk_place_worker_aside(&l->place, &w->place, w->aside = false); /* stopped while it started */
 }
 
 void sk_pool_gone(struct sk_local *l, struct sk_lworker *w) {

@@ -49,6 +49,7 @@ struct sk_lworker *sk_pool_spawn(struct sk_local *l);
 /* What the fork server said of w: it has made its process; the system refused to (errno `e`). */
 void sk_pool_started(struct sk_local *l, struct sk_lworker *w, int32_t pid);
 void sk_pool_refused(struct sk_local *l, struct sk_lworker *w, int32_t e);
+void sk_pool_ended(struct sk_lworker *w, int32_t pid);                     /* its process, which may not have been told of before */
 void sk_pool_ready(struct sk_local *l, struct sk_lworker *w, int32_t pid); /* its first words */
 void sk_pool_gone(struct sk_local *l, struct sk_lworker *w);               /* its process has ended: its slot is free */
 void sk_pool_bad_start(struct sk_local *l, const char *why); /* after several in a row what waits for workers fails, by the loop */

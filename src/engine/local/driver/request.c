@@ -21,6 +21,11 @@ void sk_reqs_free(struct sk_local *l) {
     }
 }
 
+void sk_reqs_worker_gone(struct sk_local *l, struct sk_lworker *w) {
+    sk_list_splice(&w->reqs, &w->watches);
+    while (!sk_list_empty(&w->reqs)) sk_req_free(l, sk_container_of(w->reqs.next, struct sk_req, link));
+}
+
 void sk_req_fire_all(struct sk_local *l) {
     while (!sk_list_empty(&l->watches)) sk_req_fire(l, sk_container_of(l->watches.next, struct sk_req, link));
 }

@@ -25,8 +25,9 @@ struct sk_req { /* a worker that waits: GET, WAIT, NEXT, PEEK; or somebody who w
 };
 
 void sk_reqs_init(struct sk_local *l);
-void sk_reqs_free(struct sk_local *l);    /* those of workers, unanswered: the engine ends */
-void sk_req_fire_all(struct sk_local *l); /* those who watch in the driver */
+void sk_reqs_free(struct sk_local *l);                              /* those of workers, unanswered: the engine ends */
+void sk_reqs_worker_gone(struct sk_local *l, struct sk_lworker *w); /* nobody waits in it any more */
+void sk_req_fire_all(struct sk_local *l);                           /* those who watch in the driver */
 void sk_req_wait(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct sk_rd *r); /* GET, WAIT */
 void sk_req_next(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct sk_rd *r); /* NEXT, PEEK */
 /* Of the driver (w NULL), or of a worker, with the number of its request. SK_EDONE: it is there already. */

@@ -173,7 +173,7 @@ void sk_ltask_left(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w,
     if (w->place.state == SK_W_LEASED) sk_place_done(&l->place, &w->place, ran_ns, ran_ns >= 0 ? sk_now_ns() : 0);
     sk_driver_link_retire(l, w);
     if (w->actor) sk_actor_call_left(w->actor);
-    w->idle_since_ns = 0;
+    sk_driver_link_busy(w);
     if (SK_UNLIKELY(t->aside != NULL)) sk_ltask_old_left(l, t, w);
 }
 

@@ -456,11 +456,7 @@ void sk_ltask_cancel(struct sk_local *l, struct sk_ltask *t, bool force) {
         struct sk_lworker *w = t->worker;
         if (!sk_ltask_unsend(l, w, t)) {
             sk_stream_ask_to_stop(l, t);
-            if (!a) {
-                atomic_store_explicit(&w->sh->interrupted, 0, memory_order_release);
-                w->interrupt = t->id;
-                sk_driver_link_interrupt(l, w);
-            }
+            if (!a) sk_driver_link_interrupt_task(l, w, t->id);
             if (force && !a) sk_driver_link_kill_task(l, t, "a task on it was cancelled by force");
             return; /* ends when the worker says so */
         }
@@ -487,21 +483,21 @@ struct sk_verdict_task sk_ltask_case(struct sk_local *l, const struct sk_ltask *
 /* What tid has submitted, what that has, and so on: a walk over all tasks for each generation. A list of children in each task would cost every
  * submission. Without memory for all of them: some. */
 static void descendants(struct sk_local *l, uint64_t tid, struct sk_obj_id_vec *ids) {
-    struct sk_map found;
     uint64_t key;
     void *v;
-    sk_map_init(&found, SK_TAG_ENGINE);
+    uint32_t round = ++l->n_cancel_rounds;
     for (bool more = l->n_nested != 0; more;) {
         more = false;
         for (uint32_t i = 0; sk_map_next(&l->tasks, &i, &key, &v);) {
-            const struct sk_ltask *t = v;
-            if (t->kind == SK_TASK_INIT || !t->spec.parent || sk_map_get(&found, key)) continue;
-            if (t->spec.parent != tid && !sk_map_get(&found, t->spec.parent)) continue;
-            if (sk_map_put(&found, key, v) != SK_OK) continue;
-            more |= sk_vec_push(ids, SK_TAG_ENGINE, key);
+            struct sk_ltask *t = v;
+            if (t->cancel_round == round || t->kind == SK_TASK_INIT || !t->spec.parent) continue;
+            const struct sk_ltask *p = t->spec.parent == tid ? NULL : sk_map_get(&l->tasks, t->spec.parent);
+            if (t->spec.parent != tid && !(p && p->cancel_round == round)) continue;
+            if (!sk_vec_push(ids, SK_TAG_ENGINE, key)) return;
+            t->cancel_round = round;
+            more = true;
         }
     }
-    sk_map_deinit(&found);
 }
 
 void sk_ltask_cancel_by(struct sk_local *l, uint64_t tid, uint32_t flags) {

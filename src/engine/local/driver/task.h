@@ -126,6 +126,7 @@ struct sk_ltask {
     int32_t ran_on; /* pid, slot and times of its last run (state.c) */
     uint32_t ran_slot;
     int64_t submit_ns, start_ns, end_ns;
+    uint32_t cancel_round;  /* the last one that listed it, see n_cancel_rounds */
     uint64_t space_epoch;   /* space.c: looked at in this round of marks */
     uint32_t seen_lost;     /* l->n_lost when its arguments were looked at last */
     uint32_t differs;       /* index of the yield that a retry gave differently; SK_STOP_DIFFERS */
