@@ -69,7 +69,7 @@ struct wtask {
     uint32_t args[MAX_ARGS], n_args; /* indices of objects */
     uint32_t parent;                 /* 1 + index of the task that submitted it */
     int32_t retries;
-    uint32_t kills, kills_queued, n_started, last_attempt;
+    uint32_t kills, kills_queued, n_started, n_raised, last_attempt;
     bool cancelled, dropped;
     uint32_t actor;     /* 1 + index */
     uint32_t group;     /* 1 + index */

@@ -142,7 +142,11 @@ static uint32_t causes_of_task(uint32_t k) {
     if (seen_tasks[k]) return 0;
     seen_tasks[k] = 1;
     uint32_t m = 0;
-    if (t->kills && t->retries >= 0 && SK_MAX(t->kills, t->n_started) > (uint32_t)t->retries) m |= CAUSE_DEAD;
+    /* An attempt that was killed may have been claimed, and not begun: n_started has none of it. What went before it raised, or made a value that was lost. */
+    struct sk_sim_stats st;
+    sk_sim_get_stats(W.e, &st);
+    uint32_t attempts = SK_MAX(t->kills + (st.n_values_lost ? t->n_started : t->n_raised), t->n_started);
+    if (t->kills && t->retries >= 0 && attempts > (uint32_t)t->retries) m |= CAUSE_DEAD;
     if (t->retries >= 0) m |= CAUSE_RETRIES;
     if (t->cancelled || t->dropped) m |= CAUSE_CANCEL;
     if (t->group && W.groups[t->group - 1].removed) m |= CAUSE_GROUP;

@@ -243,10 +243,15 @@ static sk_rc ret_all(struct run *r, const uint32_t *inner, uint32_t n_inner, str
     return SK_OK;
 }
 
+static sk_rc task_fail(struct run *r, const struct sk_payload *p, struct sk_err *err) {
+    W.tasks[r->p.task].n_raised++;
+    return sk_task_fail(r->t, p, err);
+}
+
 static sk_rc fail_with(struct run *r, uint64_t magic, uint64_t vid, struct sk_err *err) {
     struct user_error u = {magic, vid};
     struct sk_payload p = {.kind = KIND_USER_ERROR, .bytes = {&u, sizeof u}};
-    return sk_task_fail(r->t, &p, err);
+    return task_fail(r, &p, err);
 }
 
 /* The value of object i: checked; when it is an error, this task ends with it. */
@@ -264,7 +269,7 @@ static enum got take(struct run *r, uint32_t i, struct sk_err *err) {
     bool ok = check_view(&v, i);
     if (!ok) {
         struct sk_payload p = {.kind = v.kind, .bytes = {v.data, v.len}};
-        MUST(sk_task_fail(r->t, &p, err) == SK_OK, "fail: %s", err->msg);
+        MUST(task_fail(r, &p, err) == SK_OK, "fail: %s", err->msg);
     }
     r->e->ops->view_release(r->e, &v);
     return ok ? GOT : FAILED;
@@ -316,7 +321,7 @@ static sk_rc gather(struct run *r, struct sk_err *err) {
         for (uint32_t i = 0; rc == SK_OK && i < n; i++) {
             if (good && !check_view(&v[i], first[i])) {
                 struct sk_payload p = {.kind = v[i].kind, .bytes = {v[i].data, v[i].len}};
-                MUST(sk_task_fail(r->t, &p, err) == SK_OK, "fail: %s", err->msg);
+                MUST(task_fail(r, &p, err) == SK_OK, "fail: %s", err->msg);
                 good = false;
             }
             r->e->ops->view_release(r->e, &v[i]);
