@@ -124,7 +124,7 @@ struct sk_local {
         } envs; /* environment i + 1 */
     } groups;
 
-    struct sk_pool pool;
+    struct sk_worker_pool pool;
     struct sk_prints *prints; /* the program's, or NULL */
 
     struct sk_list watches; /* request: sk_req of callers in the driver */

@@ -194,12 +194,7 @@ static void submit_failed(struct sk_local *l, uint32_t proc, uint64_t base, stru
     for (uint32_t i = 0; n != SK_STREAMING && i < n; i++) {
         struct sk_obj *o = NULL;
         if (sk_obj_new(l, base + 1 + i, proc, &o, NULL) != SK_OK) break;
-        o->kind = SK_KIND_ENGINE_ERROR;
-        o->where = SK_V_INLINE;
-        o->u.inl = e;
-        if (e) e->refs++;
-        o->len = e ? e->len : 0;
-        sk_obj_ready(l, o);
+        sk_obj_set_inline(l, o, SK_KIND_ENGINE_ERROR, e);
     }
     sk_inl_drop(e);
 }
@@ -219,16 +214,10 @@ static void on_STREAMEND(struct sk_local *l, struct sk_lworker *w, struct sk_rd 
     if (rc == SK_OK) return;
     struct sk_inl *e = sk_engine_error(rc, err.msg);
     struct sk_obj *o = NULL;
-    if (sk_obj_new(l, id, w->proc, &o, NULL) == SK_OK) { /* it has the id: the reason is its value */
-        o->kind = SK_KIND_ENGINE_ERROR;
-        o->where = SK_V_INLINE;
-        o->u.inl = e;
-        o->len = e ? e->len : 0;
-        sk_obj_ready(l, o);
-        return;
-    }
+    rc = sk_obj_new(l, id, w->proc, &o, NULL);
+    if (rc == SK_OK) sk_obj_set_inline(l, o, SK_KIND_ENGINE_ERROR, e); /* it has the id: the reason is its value */
     sk_inl_drop(e);
-    sk_driver_link_unheard(l, w, "there is no memory left to record what it asked for");
+    if (rc != SK_OK) sk_driver_link_unheard(l, w, "there is no memory left to record what it asked for");
 }
 
 static sk_rc may_call(struct sk_local *l, const struct sk_lworker *w, struct sk_bytes spec, uint32_t max, struct sk_err *err) {

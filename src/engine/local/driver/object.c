@@ -152,15 +152,23 @@ uint64_t sk_obj_error(struct sk_local *l, uint32_t kind, const void *bytes, size
     return id;
 }
 
+void sk_obj_set_inline(struct sk_local *l, struct sk_obj *o, uint32_t kind, struct sk_inl *value) {
+    SK_DCHECK(o->state == SK_O_PENDING);
+    if (value) value->refs++;
+    o->kind = kind;
+    o->where = SK_V_INLINE;
+    o->u.inl = value;
+    o->len = value ? value->len : 0;
+    sk_obj_ready(l, o);
+}
+
 /* The value of a pending object cannot be had. */
 static void fail_value(struct sk_local *l, struct sk_obj *o, sk_rc rc, const char *what, const char *why) {
     char text[600];
     snprintf(text, sizeof text, "%s: %.400s", what, why);
-    o->kind = SK_KIND_ENGINE_ERROR;
-    o->where = SK_V_INLINE;
-    o->u.inl = sk_engine_error(rc, text);
-    o->len = o->u.inl ? o->u.inl->len : 0; /* no memory for that, too: an error without a text */
-    sk_obj_ready(l, o);
+    struct sk_inl *e = sk_engine_error(rc, text); /* NULL: an error without a text */
+    sk_obj_set_inline(l, o, SK_KIND_ENGINE_ERROR, e);
+    sk_inl_drop(e);
 }
 
 void sk_obj_set(struct sk_local *l, uint64_t id, uint32_t proc, const struct sk_val *v, const void *bytes, struct sk_ids in) {
@@ -211,16 +219,6 @@ void sk_obj_set(struct sk_local *l, uint64_t id, uint32_t proc, const struct sk_
         if (SK_FAULT("store.lose")) o->gone = true;
         sk_stored_new(l, o);
     }
-    sk_obj_ready(l, o);
-}
-
-void sk_obj_set_error(struct sk_local *l, struct sk_obj *o, uint32_t kind, struct sk_inl *value) {
-    SK_DCHECK(o->state == SK_O_PENDING);
-    if (value) value->refs++;
-    o->kind = kind;
-    o->where = SK_V_INLINE;
-    o->u.inl = value;
-    o->len = value ? value->len : 0;
     sk_obj_ready(l, o);
 }
 

@@ -69,7 +69,8 @@ void sk_deps_free(struct sk_dep *list);                                         
 void sk_dep_forget(struct sk_dep *waits);                                                 /* all that somebody waits for */
 struct sk_inl *sk_inl_new(const void *p, size_t n);
 void sk_inl_drop(struct sk_inl *i);
-void sk_obj_set_error(struct sk_local *l, struct sk_obj *o, uint32_t kind, struct sk_inl *value); /* a pending one has this value */
+/* A pending object has this value, or error; value NULL: no bytes. The caller keeps its reference to it. */
+void sk_obj_set_inline(struct sk_local *l, struct sk_obj *o, uint32_t kind, struct sk_inl *value);
 struct sk_inl *sk_engine_error(sk_rc rc, const char *msg);
 
 #endif

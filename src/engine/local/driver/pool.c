@@ -49,7 +49,7 @@ static void free_strings(char *const *v) {
 }
 
 sk_rc sk_pool_open(struct sk_local *l, const struct sk_engine_conf *conf, struct sk_err *err) {
-    struct sk_pool *p = &l->pool;
+    struct sk_worker_pool *p = &l->pool;
     l->forksrv.sock = -1;
     p->n_slots = conf->max_workers ? SK_MIN(conf->max_workers, 65536) : 1024; /* a slot that is never used costs nothing */
     p->idle_reap_ns = conf->idle_reap_ns ? conf->idle_reap_ns : IDLE_REAP_NS;
@@ -64,7 +64,7 @@ sk_rc sk_pool_open(struct sk_local *l, const struct sk_engine_conf *conf, struct
 }
 
 void sk_pool_close(struct sk_local *l) {
-    struct sk_pool *p = &l->pool;
+    struct sk_worker_pool *p = &l->pool;
     for (uint32_t i = 0; i < p->n_used; i++)
         if (p->workers[i]) sk_driver_link_free(p->workers[i]);
     free_strings(p->spawn.argv);
@@ -154,7 +154,7 @@ void sk_pool_ended(struct sk_lworker *w, int32_t pid) {
 }
 
 void sk_pool_refused(struct sk_local *l, struct sk_lworker *w, int32_t e) {
-    struct sk_pool *p = &l->pool;
+    struct sk_worker_pool *p = &l->pool;
     w->refused = e;
     if (p->n_live <= 1) return;
     p->refused.e = e; /* with the others the work goes on */
@@ -324,7 +324,7 @@ void sk_pool_reap(struct sk_local *l, int64_t now) {
 }
 
 bool sk_pool_check(const struct sk_local *l) {
-    const struct sk_pool *p = &l->pool;
+    const struct sk_worker_pool *p = &l->pool;
     uint32_t live = 0, evicted = 0;
     for (uint32_t i = 0; i < p->n_slots; i++) {
         const struct sk_lworker *w = p->workers[i];

@@ -13,7 +13,7 @@ struct sk_local;
 struct sk_lworker;
 struct sk_err;
 
-struct sk_pool {                 /* pool.c */
+struct sk_worker_pool {          /* pool.c */
     struct sk_lworker **workers; /* by slot, NULL = free */
     uint32_t n_slots, n_used;    /* slots, which are so many processes at most; workers[n_used..] were never used */
     uint32_t n_live, next_proc;

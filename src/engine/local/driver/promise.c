@@ -55,7 +55,7 @@ void sk_promises_proc_dead(struct sk_local *l, uint32_t proc, const char *how) {
         struct sk_inl *e = o ? sk_engine_error(SK_EDEAD, why) : NULL; /* no memory for it: an error without words */
         sk_list_del(&p->link);
         sk_free(p);
-        if (o && o->state == SK_O_PENDING) sk_obj_set_error(l, o, SK_KIND_ENGINE_ERROR, e);
+        if (o && o->state == SK_O_PENDING) sk_obj_set_inline(l, o, SK_KIND_ENGINE_ERROR, e);
         sk_inl_drop(e);
     }
 }

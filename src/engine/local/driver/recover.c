@@ -20,7 +20,9 @@
 
 enum { TASK_BYTES = 104, ARG_BYTES = 32, OBJ_BYTES = 80 }; /* what lineage itself needs, about */
 
-static struct sk_aside *aside(struct sk_ltask *t) { return t->aside ? t->aside : (t->aside = sk_calloc(SK_TAG_ENGINE, sizeof *t->aside)); }
+static struct sk_task_extra *aside(struct sk_ltask *t) {
+    return t->aside ? t->aside : (t->aside = sk_calloc(SK_TAG_ENGINE, sizeof *t->aside));
+}
 
 sk_rc sk_recover_open(struct sk_local *l, uint64_t lineage_bytes, struct sk_err *err) {
     l->recovery.lineage_bytes = lineage_bytes;
@@ -60,7 +62,7 @@ static bool keep_arg(struct sk_local *l, struct sk_ltask *t, uint64_t oid, struc
     struct sk_obj *o = sk_obj_get(l, oid);
     if (!o) return true; /* a reference inside a value, which did not exist the first time either */
     if (o->state == SK_O_READY && o->where == SK_V_INLINE && sk_own_n_inner(l->own, oid) == 0) {
-        struct sk_aside *a = aside(t);
+        struct sk_task_extra *a = aside(t);
         if (!a || !sk_vec_push(&a->vals, SK_TAG_ENGINE, (struct sk_kept_val){oid, o->u.inl, o->kind})) return false;
         if (o->u.inl) o->u.inl->refs++;
         k->bytes += sizeof(struct sk_kept_val) + (o->u.inl ? o->u.inl->len : 0);
@@ -175,7 +177,7 @@ static bool reads(const struct sk_ltask *t, uint64_t oid) {
 
 bool sk_recover_old(const struct sk_lworker *w, uint64_t oid, uint64_t *off) {
     SK_LIST_EACH (it, &w->sent) {
-        const struct sk_aside *a = sk_container_of(it, struct sk_ltask, on)->aside;
+        const struct sk_task_extra *a = sk_container_of(it, struct sk_ltask, on)->aside;
         for (uint32_t i = 0; a && i < a->old.n; i++)
             if (a->old.p[i].oid == oid) {
                 *off = a->old.p[i].off;
@@ -196,7 +198,7 @@ static bool pin_for_readers(struct sk_local *l, const struct sk_obj *o) {
             bool has = false; /* it was sent with older bytes */
             for (uint32_t k = 0; t->aside && k < t->aside->old.n; k++) has |= t->aside->old.p[k].oid == o->id;
             if (has) continue;
-            struct sk_aside *a = aside(t);
+            struct sk_task_extra *a = aside(t);
             if (!a || !sk_vec_reserve(&a->old, SK_TAG_ENGINE, a->old.n + 1) || sk_store_pin(l->store, w->proc, o->u.off) != SK_OK)
                 return false;
             a->old.p[a->old.n++] = (struct sk_old){o->id, o->u.off};
@@ -229,7 +231,7 @@ static void unready_requests(struct sk_local *l, struct sk_obj *o) {
 
 static void fail(struct sk_local *l, struct sk_obj *o, sk_rc rc, const char *msg) {
     struct sk_inl *e = sk_engine_error(rc, msg);
-    sk_obj_set_error(l, o, SK_KIND_ENGINE_ERROR, e);
+    sk_obj_set_inline(l, o, SK_KIND_ENGINE_ERROR, e);
     sk_inl_drop(e);
 }
 
@@ -299,7 +301,7 @@ static bool bring_back_values(struct sk_local *l, struct sk_ltask *t, struct sk_
         bool there = sk_own_has(l->own, v->oid);
         struct sk_obj *o = bring_back(l, v->oid, back);
         if (!o) return false;
-        if (!there) sk_obj_set_error(l, o, v->kind, v->inl); /* or a value: the same to do */
+        if (!there) sk_obj_set_inline(l, o, v->kind, v->inl); /* or a value: the same to do */
     }
     return true;
 }
@@ -441,7 +443,7 @@ sk_rc sk_recover_wanted(struct sk_local *l, struct sk_ltask *t) {
 }
 
 uint64_t sk_recover_remade(struct sk_ltask *t, uint32_t index) {
-    struct sk_aside *a = t->aside;
+    struct sk_task_extra *a = t->aside;
     SK_DCHECK(a->n_made <= a->wanted.n);
     if (a->n_made == a->wanted.n || a->wanted.p[a->n_made] != index) return 0;
     a->n_made++;

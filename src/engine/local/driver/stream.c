@@ -53,13 +53,7 @@ bool sk_stream_stirs(const struct sk_ltask *t) { return !t || t->n_taken < t->yi
 
 static void set_end(struct sk_local *l, struct sk_ltask *t) {
     struct sk_obj *o = t->end_oid ? sk_obj_get(l, t->end_oid) : NULL;
-    if (!o || o->state != SK_O_PENDING) return;
-    o->kind = t->end_kind;
-    o->where = SK_V_INLINE;
-    o->u.inl = t->end_inl; /* NULL: no bytes */
-    if (t->end_inl) t->end_inl->refs++;
-    o->len = t->end_inl ? t->end_inl->len : 0;
-    sk_obj_ready(l, o);
+    if (o && o->state == SK_O_PENDING) sk_obj_set_inline(l, o, t->end_kind, t->end_inl);
 }
 
 void sk_stream_ended(struct sk_local *l, struct sk_ltask *t, bool failed, uint32_t kind, struct sk_inl *why) {
@@ -115,6 +109,6 @@ sk_rc sk_stream_take(struct sk_local *l, struct sk_ltask *t, uint32_t proc, uint
 void sk_stream_fail_rest(struct sk_local *l, struct sk_ltask *t, uint32_t kind, struct sk_inl *value) {
     for (uint32_t i = 0; i < t->yields.n; i++) {
         struct sk_obj *o = sk_obj_get(l, t->yields.p[i]);
-        if (o && o->state == SK_O_PENDING) sk_obj_set_error(l, o, kind, value);
+        if (o && o->state == SK_O_PENDING) sk_obj_set_inline(l, o, kind, value);
     }
 }

@@ -107,7 +107,7 @@ void sk_ltask_end(struct sk_local *l, struct sk_ltask *t) {
 }
 
 void sk_ltask_aside_free(struct sk_ltask *t) {
-    struct sk_aside *a = t->aside;
+    struct sk_task_extra *a = t->aside;
     if (!a) return;
     for (uint32_t i = 0; i < a->vals.n; i++) sk_inl_drop(a->vals.p[i].inl);
     sk_vec_free(&a->vals);
@@ -177,13 +177,7 @@ void sk_ltask_finish_error(struct sk_local *l, struct sk_ltask *t, uint32_t kind
     sk_state_ended(l, t, kind, (struct sk_bytes){bytes, n});
     for (uint32_t i = 0; i < n_return_objects(t); i++) {
         struct sk_obj *o = sk_obj_get(l, t->first + i);
-        if (!o || o->state != SK_O_PENDING) continue;
-        o->kind = kind;
-        o->len = shared ? n : 0;
-        o->where = SK_V_INLINE;
-        o->u.inl = shared;
-        if (shared) shared->refs++;
-        sk_obj_ready(l, o);
+        if (o && o->state == SK_O_PENDING) sk_obj_set_inline(l, o, kind, shared);
     }
     if (sk_ltask_is_stream(t) && t->remake) sk_stream_fail_rest(l, t, kind, shared);
     if (sk_ltask_is_stream(t) && !t->sink && t->stream != SK_STREAM_DROPPED && !t->remake) {

@@ -20,7 +20,7 @@ struct sk_event;
 struct sk_err;
 
 /* What few tasks need: finished ones that lineage keeps, those run again, those whose arguments were lost under them. */
-struct sk_aside {
+struct sk_task_extra {
     struct sk_val_vec {
         struct sk_kept_val {
             uint64_t oid;
@@ -126,11 +126,11 @@ struct sk_ltask {
     int32_t ran_on; /* pid, slot and times of its last run (state.c) */
     uint32_t ran_slot;
     int64_t submit_ns, start_ns, end_ns;
-    uint32_t cancel_round;  /* the last one that listed it, see n_cancel_rounds */
-    uint64_t space_epoch;   /* space.c: looked at in this round of marks */
-    uint32_t seen_lost;     /* l->n_lost when its arguments were looked at last */
-    uint32_t differs;       /* index of the yield that a retry gave differently; SK_STOP_DIFFERS */
-    struct sk_aside *aside; /* NULL: nothing */
+    uint32_t cancel_round;       /* the last one that listed it, see n_cancel_rounds */
+    uint64_t space_epoch;        /* space.c: looked at in this round of marks */
+    uint32_t seen_lost;          /* l->n_lost when its arguments were looked at last */
+    uint32_t differs;            /* index of the yield that a retry gave differently; SK_STOP_DIFFERS */
+    struct sk_task_extra *aside; /* NULL: nothing */
     /* streaming */
     uint32_t n_yielded, n_taken, n_released;
     struct sk_obj_id_vec {
