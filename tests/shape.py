@@ -2,7 +2,7 @@
 
 What is counted: the largest ring of Python modules by imports, imports from a floor of Python up to one above it (FLOORS), the largest ring of C files by calls
 (the symbols of the object files of the last build), calls of the local engine's parts and of src/py's rooms that are not declared; writes to a struct of the local engine's driver by files
-that do not own it (OWNERS); functions over 100 lines; assertions per 1,000 lines of C by layer; calls and lines of engine.h; late imports; lines of C and Python.
+that do not own it (OWNERS); struct tags that exist twice; words of exchanges in exec; files of the largest folder of C; functions over 100 lines; assertions per 1,000 lines of C by layer; calls and lines of engine.h; late imports; lines of C and Python.
 BOUNDS are what the tree kept when they were set: a change that makes the shape better lowers them, none raises them.
 """
 
@@ -11,7 +11,7 @@ import fnmatch
 import re
 import subprocess
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,6 +30,9 @@ BOUNDS = {  # measure: the most (of the assertions: the least) that is allowed
     "asserts per kloc, ipc store engine": 14,
     "c writes across owners": 0,
     "bools of a task": 6,
+    "c struct tags defined twice": 0,
+    "words of exchanges in exec": 0,
+    "files of the largest folder of C": 66,
 }
 
 OWNERS = {  # of what the driver of the local engine keeps: the files in which it is written; everybody else reads it, and calls
@@ -75,7 +78,12 @@ OWNERS = {  # of what the driver of the local engine keeps: the files in which i
     "sk_lworker.has_lease": "space_memory",
     "t->state": "task",  # of a task; others call sk_ltask_to
 }
-OWNED_BY_MEMBER = {"actor": "sk_lactor", "st": "sk_stored", "w": "sk_lworker", "worker": "sk_lworker"}  # members that point to an owned struct, whatever has them
+OWNED_BY_MEMBER = {
+    "actor": "sk_lactor",
+    "st": "sk_stored",
+    "w": "sk_lworker",
+    "worker": "sk_lworker",
+}  # members that point to an owned struct, whatever has them
 
 
 FLOORS = {  # of Python, the highest first: a module imports from its own floor and from those below, when it is loaded and when it runs. The longest pattern that fits holds.
@@ -385,13 +393,14 @@ def c_writes():
 
 
 def c_shape():
-    lines, asserts, long = defaultdict(int), defaultdict(int), []
+    lines, asserts, long, tags = defaultdict(int), defaultdict(int), [], Counter()
     for path in c_files():
         text = path.read_text()
         layer = path.relative_to(ROOT / "src").parts[0] if path.parent != ROOT / "src" else "."
         lines[layer] += text.count("\n")
         asserts[layer] += len(re.findall(r"\bSK_(?:ASSERT|DCHECK|XCHECK)\(", text))
         long += [(n, f"{path.relative_to(ROOT)}: {name}") for name, n in c_functions(text) if n > LONG]
+        tags.update(re.findall(r"^struct (sk_\w+) \{", text, re.M))
     folder, edges = c_calls()
     engine_h = (ROOT / "src" / "engine" / "engine.h").read_text()
     task_h = (ROOT / "src/engine/local/driver/task.h").read_text()
@@ -405,6 +414,11 @@ def c_shape():
         "undeclared": undeclared(edges) + rooms_undeclared(edges, (ROOT / "src" / "py" / "README.md").read_text()),
         "writes": c_writes(),
         "bools of a task": len(re.findall(r"^    bool \w", re.search(r"^struct sk_ltask \{.*?^\};", task_h, re.S | re.M).group(0), re.M)),
+        "twice": sorted(x for x, n in tags.items() if n > 1),
+        "exchanges in exec": sum(
+            len(re.findall("exchange|join|aggreg", x.read_text())) for x in c_files() if x.is_relative_to(ROOT / "src" / "exec")
+        ),
+        "largest folder": max(Counter(x.parent for x in c_files()).values()),
         "calls": len(re.findall(r"^ {4}\S.*?\(\*\w+\)\(", ops, re.M)),
         "engine.h lines": engine_h.count("\n"),
     }
@@ -427,6 +441,9 @@ def measure():
         "asserts per kloc, ipc store engine": 1000 * sum(c["asserts"][x] for x in low) / sum(c["lines"][x] for x in low),
         "c writes across owners": len(c["writes"]),
         "bools of a task": c["bools of a task"],
+        "c struct tags defined twice": len(c["twice"]),
+        "words of exchanges in exec": c["exchanges in exec"],
+        "files of the largest folder of C": c["largest folder"],
     }
     return values, py, c
 
@@ -447,6 +464,8 @@ def main():
     if c["build"]:
         for ring in c["rings"]:
             print(f"c ring of {len(ring)}: {' '.join(x.removeprefix('src/') for x in ring)}")
+        for tag in c["twice"]:
+            print(f"defined twice: struct {tag}")
         for call in c["undeclared"]:
             print(f"not allowed by its header or README: {call}")
     for write in c["writes"]:

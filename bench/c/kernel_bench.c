@@ -107,7 +107,7 @@ static void merges(const struct table *t, size_t rows, uint32_t *index) {
     enum { RUNS = 16 };
     struct table run[RUNS];
     struct sk_keys *keys[RUNS];
-    struct sk_place *out = need(rows * sizeof *out);
+    struct sk_row_at *out = need(rows * sizeof *out);
     struct sk_merge *m;
     struct sk_err err;
     size_t each = rows / RUNS;
@@ -150,7 +150,7 @@ static void gathers(const char *what, const struct table *t, size_t rows, size_t
     enum { RUNS = 16 };
     struct ArrowArray run[RUNS];
     const struct ArrowArray *runs[RUNS];
-    struct sk_place *places = need(rows * sizeof *places);
+    struct sk_row_at *places = need(rows * sizeof *places);
     uint32_t at[RUNS] = {0}, each = (uint32_t)(rows / RUNS);
     struct sk_rand rand;
     struct sk_block_plan *plan;
@@ -168,7 +168,7 @@ static void gathers(const char *what, const struct table *t, size_t rows, size_t
     for (int64_t i = 0; i < n; i++) {
         uint32_t r = (uint32_t)sk_rand_below(&rand, RUNS);
         while (at[r] == each) r = (r + 1) % RUNS;
-        places[i] = (struct sk_place){r, at[r]++};
+        places[i] = (struct sk_row_at){r, at[r]++};
     }
     for (int i = 0; i < TIMES; i++) {
         int64_t start = sk_now_ns(), mid;
@@ -255,7 +255,7 @@ static void aggregates(const char *column, const double *values, const uint64_t 
 static void joins(const char *what, const uint64_t *numbers, size_t rows, size_t build, uint64_t keys, bool hot) {
     struct table l = {.none = {NULL}}, r = {.none = {NULL}};
     int64_t *left = need(rows * 8), *right = need(build * 8), best = INT64_MAX;
-    struct sk_place a[1024], b[1024];
+    struct sk_row_at a[1024], b[1024];
     struct sk_keys *k[2];
     struct sk_err err;
     uint64_t n = 0;

@@ -83,15 +83,15 @@ void sk_block_plan_free(struct sk_block_plan *plan);
 sk_rc sk_block_measure_rows(const struct ArrowSchema *schema, const struct ArrowArray *array, const uint32_t *index, uint64_t n,
                             struct sk_block_plan **plan, uint64_t *size, struct sk_err *err) SK_MUST_USE;
 
-/* Rows of several batches, in any order: row `row` of batch `run`; rows may repeat. run SK_PLACE_NONE is a row of nulls. */
-struct sk_place {
+/* Rows of several batches, in any order: row `row` of batch `run`; rows may repeat. run SK_ROW_NONE is a row of nulls. */
+struct sk_row_at {
     uint32_t run, row;
 };
-#define SK_PLACE_NONE UINT32_MAX
+#define SK_ROW_NONE UINT32_MAX
 struct sk_block_side { /* n batches of one schema (n may be 0), and a place for each row of the result */
     const struct ArrowArray *const *arrays;
     uint32_t n;
-    const struct sk_place *places;
+    const struct sk_row_at *places;
 };
 struct sk_block_pick { /* where a column of the result comes from */
     uint32_t side, column;

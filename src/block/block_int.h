@@ -109,8 +109,8 @@ struct sk_block_set {
     bool nulls;                        /* rows of null are among them */
     struct sk_block_range one;         /* used when n_ranges is 1 */
     const struct sk_block_range *many; /* else */
-    const uint32_t *from;              /* the batch of each range, SK_PLACE_NONE: rows of null; NULL: all of batch 0 */
-    const struct sk_place *places;     /* not NULL: these instead of ranges, n_ranges of them */
+    const uint32_t *from;              /* the batch of each range, SK_ROW_NONE: rows of null; NULL: all of batch 0 */
+    const struct sk_row_at *places;     /* not NULL: these instead of ranges, n_ranges of them */
     const struct sk_block_range *span; /* with places: where each batch's row 0 lies in the node, and how many rows it has */
 };
 static inline const struct sk_block_range *sk_block_ranges(const struct sk_block_set *s) { return s->n_ranges > 1 ? s->many : &s->one; }
@@ -121,8 +121,8 @@ struct sk_block_piece {
 };
 static inline struct sk_block_piece sk_block_piece(const struct sk_block_set *s, size_t i) {
     if (s->places) {
-        struct sk_place p = s->places[i];
-        return (struct sk_block_piece){p.run == SK_PLACE_NONE ? 0 : s->span[p.run].at + p.row, 1, p.run};
+        struct sk_row_at p = s->places[i];
+        return (struct sk_block_piece){p.run == SK_ROW_NONE ? 0 : s->span[p.run].at + p.row, 1, p.run};
     }
     const struct sk_block_range *r = sk_block_ranges(s) + i;
     return (struct sk_block_piece){r->at, r->n, s->from ? s->from[i] : 0};

@@ -20,7 +20,7 @@ static uint64_t spanned(const struct sk_block_op *op) {
     uint64_t sum = 0;
     for (size_t i = 0; i < op->set.n_ranges; i++) {
         struct sk_block_piece p = sk_block_piece(&op->set, i);
-        if (!p.n || p.from == SK_PLACE_NONE) continue;
+        if (!p.n || p.from == SK_ROW_NONE) continue;
         const void *offsets = sk_block_inputs(op)[p.from].src;
         sum += (uint64_t)(sk_block_int(offsets, op->width, p.at + p.n) - sk_block_int(offsets, op->width, p.at));
     }

@@ -43,7 +43,7 @@ static sk_rc set_absolute(struct sk_block_walk *w, struct sk_block_nodes in, con
     bool over = false;
     for (size_t i = 0; i < s.n_ranges; i++) {
         struct sk_block_piece p = sk_block_piece(set, i);
-        int64_t offset = p.from == SK_PLACE_NONE || p.from >= in.n ? 0 : in.a[p.from]->offset;
+        int64_t offset = p.from == SK_ROW_NONE || p.from >= in.n ? 0 : in.a[p.from]->offset;
         over |= __builtin_add_overflow(p.at, offset, &to[i].at);
         to[i].n = p.n;
     }
@@ -135,8 +135,8 @@ static int64_t count_nulls(const struct sk_block_set *abs, const struct sk_block
     int64_t nulls = 0;
     for (size_t i = 0; i < abs->n_ranges; i++) {
         struct sk_block_piece p = sk_block_piece(abs, i);
-        const uint8_t *bits = p.from == SK_PLACE_NONE ? NULL : from[p.from].src;
-        if (p.from == SK_PLACE_NONE) nulls += p.n;
+        const uint8_t *bits = p.from == SK_ROW_NONE ? NULL : from[p.from].src;
+        if (p.from == SK_ROW_NONE) nulls += p.n;
         else if (bits) nulls += p.n == 1 ? !sk_block_bit(bits, p.at) : p.n - sk_block_bits_count(bits, p.at, p.n);
     }
     return nulls;
@@ -170,9 +170,9 @@ static inline __attribute__((always_inline)) sk_rc walk_offsets(struct sk_block_
         struct sk_block_piece p = sk_block_piece(set, i);
         if (set->places && i + 24 < set->n_ranges) {
             struct sk_block_piece ahead = sk_block_piece(set, i + 24);
-            if (ahead.from != SK_PLACE_NONE) __builtin_prefetch((const uint8_t *)from[ahead.from].src + ahead.at * width);
+            if (ahead.from != SK_ROW_NONE) __builtin_prefetch((const uint8_t *)from[ahead.from].src + ahead.at * width);
         }
-        if (!p.n || p.from == SK_PLACE_NONE) continue;
+        if (!p.n || p.from == SK_ROW_NONE) continue;
         int64_t at = sk_block_int(from[p.from].src, width, p.at), to = sk_block_int(from[p.from].src, width, p.at + p.n);
         if (at < 0 || to < at) return BAD(w, "offsets run from %lld to %lld", (long long)at, (long long)to);
         if (!sk_block_builder_push(data, p.from, at, to - at)) return NO_MEMORY(w);
@@ -297,7 +297,7 @@ static sk_rc visit_view(struct sk_block_walk *w, struct sk_block_nodes in, const
     op.kind = SK_BLOCK_OP_VIEW_DATA;
     for (size_t i = 0; i < abs->n_ranges; i++) {
         struct sk_block_piece p = sk_block_piece(abs, i);
-        if (p.n && p.from != SK_PLACE_NONE) SK_TRY(walk_views(w, in.a[p.from], from[p.from].src, p, &op, &chunk));
+        if (p.n && p.from != SK_ROW_NONE) SK_TRY(walk_views(w, in.a[p.from], from[p.from].src, p, &op, &chunk));
     }
     if (chunk.used) {
         op.arg = chunk.index;
@@ -312,7 +312,7 @@ static sk_rc list_view_rows(struct sk_block_walk *w, struct sk_block_nodes in, c
                             const struct sk_block_input *from, struct sk_block_builder *b) {
     for (size_t i = 0; i < op->set.n_ranges; i++) {
         struct sk_block_piece p = sk_block_piece(&op->set, i);
-        if (p.from == SK_PLACE_NONE || !p.n) continue;
+        if (p.from == SK_ROW_NONE || !p.n) continue;
         const struct ArrowArray *a = in.a[p.from];
         int64_t child = a->children[0]->length;
         const void *offsets = buffer(a, 1);
@@ -366,7 +366,7 @@ static sk_rc dense_rows(struct sk_block_walk *w, struct sk_block_nodes in, const
                         struct sk_block_builder *b) {
     for (size_t i = 0; i < abs->n_ranges; i++) {
         struct sk_block_piece p = sk_block_piece(abs, i);
-        if (p.from == SK_PLACE_NONE) {
+        if (p.from == SK_ROW_NONE) {
             if (!sk_block_builder_push(&b[0], p.from, 0, p.n)) return NO_MEMORY(w);
             continue;
         }
@@ -416,7 +416,7 @@ static sk_rc run_rows(struct sk_block_walk *w, const struct sk_block_op *op, con
     for (size_t i = 0; i < op->set.n_ranges; i++) {
         struct sk_block_piece p = sk_block_piece(&op->set, i);
         if (!p.n) continue;
-        if (p.from == SK_PLACE_NONE) {
+        if (p.from == SK_ROW_NONE) {
             if (!sk_block_builder_push(b, p.from, 0, 1)) return NO_MEMORY(w); /* grows by one, as its piece is one run */
             continue;
         }
@@ -544,7 +544,7 @@ static sk_rc check_arrays(struct sk_block_walk *w, const struct ArrowSchema *s, 
     }
     for (size_t i = 0; !rows->places && i < rows->n_ranges; i++) {
         struct sk_block_piece p = sk_block_piece(rows, i);
-        if (p.from != SK_PLACE_NONE && p.n) SK_TRY(check_rows(w, in.a[p.from], p.at, p.n));
+        if (p.from != SK_ROW_NONE && p.n) SK_TRY(check_rows(w, in.a[p.from], p.at, p.n));
     }
     return SK_OK;
 }

@@ -15,10 +15,10 @@ struct wanted { /* rows of a batch */
 /* Single rows as places: half the memory of ranges, and write.c asks for their lines ahead of time. */
 static sk_rc single_rows(struct sk_block_walk *w, const struct ArrowArray *a, const struct wanted *wanted, struct sk_block_set *out) {
     struct sk_block_range *span = sk_block_extra_alloc(&w->extras, sizeof *span);
-    struct sk_place *places = sk_block_extra_alloc(&w->extras, wanted->n * sizeof *places);
+    struct sk_row_at *places = sk_block_extra_alloc(&w->extras, wanted->n * sizeof *places);
     if (!span || !places) return SK_BLOCK_NO_MEMORY(w);
     *span = (struct sk_block_range){0, a->length};
-    for (uint64_t i = 0; i < wanted->n; i++) places[i] = (struct sk_place){0, wanted->index[i]};
+    for (uint64_t i = 0; i < wanted->n; i++) places[i] = (struct sk_row_at){0, wanted->index[i]};
     *out = (struct sk_block_set){.total = (int64_t)wanted->n, .n_ranges = (size_t)wanted->n, .places = places, .span = span};
     return SK_OK;
 }
@@ -77,8 +77,8 @@ static sk_rc side_rows(struct sk_block_walk *w, const struct sk_block_side *side
     }
     bool nulls = false;
     for (uint64_t i = 0; i < n; i++) {
-        struct sk_place p = side->places[i];
-        if (p.run == SK_PLACE_NONE) {
+        struct sk_row_at p = side->places[i];
+        if (p.run == SK_ROW_NONE) {
             nulls = true;
             continue;
         }

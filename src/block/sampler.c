@@ -16,7 +16,7 @@ struct sk_sampler {
     uint64_t number, opened, n_open, drawn;
     uint64_t skip; /* rows of the next window that were given out before `start` */
     struct sk_rand rand;
-    SK_VEC(struct sk_place) open;
+    SK_VEC(struct sk_row_at) open;
     SK_VEC(struct queued) queue;
     uint32_t head;         /* of the queue */
     SK_VEC(uint32_t) left; /* by slot: rows that are not given out */
@@ -135,18 +135,18 @@ static void given(struct sk_sampler *r, uint32_t slot, uint32_t n) {
 }
 
 /* Rows of the head of the queue, *n at most, that come next in order: their first place. */
-static struct sk_place take(struct sk_sampler *r, uint64_t *n) {
+static struct sk_row_at take(struct sk_sampler *r, uint64_t *n) {
     SK_ASSERT(r->head < r->queue.n);
     struct queued *q = &r->queue.p[r->head];
-    struct sk_place first = {q->slot, q->taken};
+    struct sk_row_at first = {q->slot, q->taken};
     *n = SK_MIN(*n, (uint64_t)(q->rows - q->taken));
     q->taken += (uint32_t)*n;
     r->head += q->taken == q->rows;
     return first;
 }
 
-static struct sk_place draw(struct sk_sampler *r) {
-    struct sk_place *p = r->open.p + r->drawn, *other = p + sk_rand_below(&r->rand, r->n_open - r->drawn), out = *other;
+static struct sk_row_at draw(struct sk_sampler *r) {
+    struct sk_row_at *p = r->open.p + r->drawn, *other = p + sk_rand_below(&r->rand, r->n_open - r->drawn), out = *other;
     *other = *p;
     *p = out;
     r->drawn++;
@@ -162,8 +162,8 @@ static sk_rc open_window(struct sk_sampler *r, struct sk_err *err) {
         return SK_ERR(err, SK_ENOMEM, "no memory for a shuffle of %llu rows", (unsigned long long)(end - begin));
     while (filled < end - begin) {
         uint64_t n = end - begin - filled;
-        struct sk_place p = take(r, &n);
-        for (uint64_t i = 0; i < n; i++) r->open.p[filled++] = (struct sk_place){p.run, p.row + (uint32_t)i};
+        struct sk_row_at p = take(r, &n);
+        for (uint64_t i = 0; i < n; i++) r->open.p[filled++] = (struct sk_row_at){p.run, p.row + (uint32_t)i};
     }
     r->n_open = end - begin;
     r->drawn = 0;
@@ -173,13 +173,13 @@ static sk_rc open_window(struct sk_sampler *r, struct sk_err *err) {
     return SK_OK;
 }
 
-sk_rc sk_sampler_next(struct sk_sampler *r, struct sk_place *places, uint64_t *n, struct sk_err *err) {
+sk_rc sk_sampler_next(struct sk_sampler *r, struct sk_row_at *places, uint64_t *n, struct sk_err *err) {
     uint64_t want = SK_MIN(*n, sk_sampler_ready(r)), made = 0;
     *n = 0;
     while (made < want && !r->conf.window) {
         uint64_t k = want - made;
-        struct sk_place p = take(r, &k);
-        for (uint64_t i = 0; i < k; i++) places[made++] = (struct sk_place){p.run, p.row + (uint32_t)i};
+        struct sk_row_at p = take(r, &k);
+        for (uint64_t i = 0; i < k; i++) places[made++] = (struct sk_row_at){p.run, p.row + (uint32_t)i};
         given(r, p.run, (uint32_t)k);
     }
     while (made < want) {
@@ -189,7 +189,7 @@ sk_rc sk_sampler_next(struct sk_sampler *r, struct sk_place *places, uint64_t *n
     r->given += made;
     while (r->ended && r->given >= r->added && r->head < r->queue.n) { /* all rows of the last window came before `start` */
         uint64_t k = UINT64_MAX;
-        struct sk_place p = take(r, &k);
+        struct sk_row_at p = take(r, &k);
         given(r, p.run, (uint32_t)k);
     }
     *n = made;

@@ -32,7 +32,7 @@ bool sk_sampler_wants(
         n); /* whether to add more before n rows are asked for: shuffled, a window ahead, so that no window waits for all of its rows */
 uint64_t sk_sampler_position(const struct sk_sampler *r); /* rows given out, with those of `start` */
 /* The next rows, *n of those that are ready, at most; *n becomes how many. */
-sk_rc sk_sampler_next(struct sk_sampler *r, struct sk_place *places, uint64_t *n, struct sk_err *err) SK_MUST_USE;
+sk_rc sk_sampler_next(struct sk_sampler *r, struct sk_row_at *places, uint64_t *n, struct sk_err *err) SK_MUST_USE;
 /* A slot no row of which will be given out any more, each once; UINT32_MAX: there is none. It may be given to another batch by the next add. */
 uint32_t sk_sampler_let_go(struct sk_sampler *r);
 

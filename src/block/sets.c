@@ -54,10 +54,10 @@ bool sk_block_builder_push(struct sk_block_builder *b, uint32_t from, int64_t at
     if (__builtin_add_overflow(b->set.total, n, &b->set.total)) return false;
     if (b->only_total) return true;
     if (from && !b->from && !begin_from(b)) return false;
-    b->set.nulls |= from == SK_PLACE_NONE;
+    b->set.nulls |= from == SK_ROW_NONE;
     uint32_t *batch = from_of(b);
     size_t last = b->set.n_ranges - 1;
-    if (b->set.n_ranges && (!batch || batch[last] == from) && (from == SK_PLACE_NONE || r[last].at + r[last].n == at)) {
+    if (b->set.n_ranges && (!batch || batch[last] == from) && (from == SK_ROW_NONE || r[last].at + r[last].n == at)) {
         r[last].n += n;
         return true;
     }

@@ -23,15 +23,15 @@ SK_ALWAYS void copy_rows(const struct sk_block_op *op, size_t width, uint8_t *d)
 
 SK_ALWAYS void copy_places(const struct sk_block_op *op, size_t width, uint8_t *d) {
     const struct sk_block_input *in = sk_block_inputs(op);
-    const struct sk_place *p = op->set.places;
+    const struct sk_row_at *p = op->set.places;
     size_t n = op->set.n_ranges;
     for (size_t i = 0; i < n; i++, d += width) {
-        if (i + AHEAD < n && p[i + AHEAD].run != SK_PLACE_NONE) {
+        if (i + AHEAD < n && p[i + AHEAD].run != SK_ROW_NONE) {
             const uint8_t *at = (const uint8_t *)in[p[i + AHEAD].run].src + p[i + AHEAD].row * width;
             __builtin_prefetch(at);
             if (width > 16) __builtin_prefetch(at + width - 1);
         }
-        if (SK_LIKELY(p[i].run != SK_PLACE_NONE)) memcpy(d, (const uint8_t *)in[p[i].run].src + p[i].row * width, width);
+        if (SK_LIKELY(p[i].run != SK_ROW_NONE)) memcpy(d, (const uint8_t *)in[p[i].run].src + p[i].row * width, width);
         else memset(d, 0, width);
     }
 }
@@ -57,7 +57,7 @@ static void write_copy(const struct sk_block_op *op, uint8_t *d) {
         struct sk_block_piece p = sk_block_piece(set, i);
         size_t n = (size_t)(p.n * op->width);
         if (!n) continue;
-        if (p.from == SK_PLACE_NONE) memset(d, 0, n);
+        if (p.from == SK_ROW_NONE) memset(d, 0, n);
         else sk_copy(d, (const uint8_t *)sk_block_inputs(op)[p.from].src + p.at * op->width, n);
         d += n;
     }
@@ -73,7 +73,7 @@ static uint32_t code_of(const uint8_t *p, int32_t width) {
 static void write_codes(const struct sk_block_op *op, uint8_t *d) {
     for (size_t i = 0; i < op->set.n_ranges; i++) {
         struct sk_block_piece p = sk_block_piece(&op->set, i);
-        const struct sk_block_input *in = p.from == SK_PLACE_NONE ? NULL : &sk_block_inputs(op)[p.from];
+        const struct sk_block_input *in = p.from == SK_ROW_NONE ? NULL : &sk_block_inputs(op)[p.from];
         for (int64_t j = p.at; j < p.at + p.n; j++, d += op->width) {
             uint64_t code = in ? code_of((const uint8_t *)in->src + j * op->width, op->width) : UINT32_MAX;
             code = in && (int64_t)code < in->n ? ((const uint32_t *)in->aux)[code] : 0;
@@ -97,7 +97,7 @@ static void bits_places(const struct sk_block_op *op, uint8_t *d, int64_t at) {
     uint8_t *to = d + (at >> 3), byte = at & 7 ? *to : 0;
     for (size_t i = 0; i < op->set.n_ranges; i++) {
         struct sk_block_piece p = sk_block_piece(&op->set, i);
-        bool bit = p.from != SK_PLACE_NONE && (!in[p.from].src || sk_block_bit(in[p.from].src, p.at));
+        bool bit = p.from != SK_ROW_NONE && (!in[p.from].src || sk_block_bit(in[p.from].src, p.at));
         byte |= (uint8_t)(bit << (at & 7));
         if (++at & 7) continue;
         *to++ = byte;
@@ -113,8 +113,8 @@ void sk_block_write_bits(const struct sk_block_op *op, uint8_t *d, int64_t at) {
     }
     for (size_t i = 0; i < op->set.n_ranges; i++) {
         struct sk_block_piece p = sk_block_piece(&op->set, i);
-        const uint8_t *src = p.from == SK_PLACE_NONE ? NULL : sk_block_inputs(op)[p.from].src;
-        if (p.from == SK_PLACE_NONE) bits_fill(d, at, zeros, p.n);
+        const uint8_t *src = p.from == SK_ROW_NONE ? NULL : sk_block_inputs(op)[p.from].src;
+        if (p.from == SK_ROW_NONE) bits_fill(d, at, zeros, p.n);
         else if (src) sk_block_bits_append(d, at, src, p.at, p.n);
         else bits_fill(d, at, ones, p.n);
         at += p.n;
@@ -130,7 +130,7 @@ static uint32_t write_offsets32(const struct sk_block_op *op, uint8_t *d, uint32
     for (size_t i = 0; i < op->set.n_ranges; i++) {
         struct sk_block_piece p = sk_block_piece(&op->set, i);
         if (!p.n) continue;
-        const uint8_t *src = p.from == SK_PLACE_NONE ? NULL : sk_block_inputs(op)[p.from].src, *from = src ? src + p.at * 4 : NULL;
+        const uint8_t *src = p.from == SK_ROW_NONE ? NULL : sk_block_inputs(op)[p.from].src, *from = src ? src + p.at * 4 : NULL;
         uint32_t base = from ? sum - (uint32_t)sk_block_i32(from, 0) : 0;
         if (!from)
             for (int64_t j = 0; j < p.n; j++) to[j] = sum;
@@ -149,7 +149,7 @@ static uint64_t write_offsets64(const struct sk_block_op *op, uint8_t *d, uint64
     for (size_t i = 0; i < op->set.n_ranges; i++) {
         struct sk_block_piece p = sk_block_piece(&op->set, i);
         if (!p.n) continue;
-        const uint8_t *src = p.from == SK_PLACE_NONE ? NULL : sk_block_inputs(op)[p.from].src, *from = src ? src + p.at * 8 : NULL;
+        const uint8_t *src = p.from == SK_ROW_NONE ? NULL : sk_block_inputs(op)[p.from].src, *from = src ? src + p.at * 8 : NULL;
         uint64_t base = from ? sum - (uint64_t)sk_block_i64(from, 0) : 0;
         if (!from)
             for (int64_t j = 0; j < p.n; j++) to[j] = sum;
@@ -174,14 +174,14 @@ SK_ALWAYS void var_places(const struct sk_block_op *op, int32_t width, uint8_t *
         struct sk_block_piece p = sk_block_piece(set, i);
         if (i + 2 * AHEAD < set->n_ranges) {
             struct sk_block_piece far = sk_block_piece(set, i + 2 * AHEAD), near = sk_block_piece(set, i + AHEAD);
-            if (far.from != SK_PLACE_NONE) __builtin_prefetch((const uint8_t *)in[far.from].src + far.at * width);
-            if (near.from != SK_PLACE_NONE && in[near.from].aux) {
+            if (far.from != SK_ROW_NONE) __builtin_prefetch((const uint8_t *)in[far.from].src + far.at * width);
+            if (near.from != SK_ROW_NONE && in[near.from].aux) {
                 const uint8_t *text = (const uint8_t *)in[near.from].aux + sk_block_int(in[near.from].src, width, near.at);
                 __builtin_prefetch(text);
                 __builtin_prefetch(text + 64);
             }
         }
-        if (p.from == SK_PLACE_NONE) continue;
+        if (p.from == SK_ROW_NONE) continue;
         int64_t from = sk_block_int(in[p.from].src, width, p.at), to = sk_block_int(in[p.from].src, width, p.at + 1);
         if (to > from) memcpy(d, (const uint8_t *)in[p.from].aux + from, (size_t)(to - from));
         d += to - from;
@@ -196,7 +196,7 @@ static void write_var(const struct sk_block_op *op, uint8_t *d) {
     }
     for (size_t i = 0; i < op->set.n_ranges; i++) {
         struct sk_block_piece p = sk_block_piece(&op->set, i);
-        if (!p.n || p.from == SK_PLACE_NONE) continue;
+        if (!p.n || p.from == SK_ROW_NONE) continue;
         const struct sk_block_input *in = &sk_block_inputs(op)[p.from];
         int64_t from = sk_block_int(in->src, op->width, p.at), to = sk_block_int(in->src, op->width, p.at + p.n);
         if (to > from) memcpy(d, (const uint8_t *)in->aux + from, (size_t)(to - from));
@@ -232,7 +232,7 @@ static void write_views(const struct sk_block_op *op, uint8_t *d) {
     struct sk_block_chunk chunk = {0, 0};
     for (size_t i = 0; i < op->set.n_ranges; i++) {
         struct sk_block_piece p = sk_block_piece(&op->set, i);
-        if (p.from != SK_PLACE_NONE) {
+        if (p.from != SK_ROW_NONE) {
             if (p.n) d = write_views_of(&sk_block_inputs(op)[p.from], p, &chunk, d);
             continue;
         }
@@ -245,7 +245,7 @@ static void write_view_data(const struct sk_block_op *op, uint8_t *d) {
     struct sk_block_chunk chunk = {0, 0};
     for (size_t i = 0; i < op->set.n_ranges; i++) {
         struct sk_block_piece p = sk_block_piece(&op->set, i);
-        if (!p.n || p.from == SK_PLACE_NONE) continue;
+        if (!p.n || p.from == SK_ROW_NONE) continue;
         const struct sk_block_input *in = &sk_block_inputs(op)[p.from];
         const uint8_t *views = in->array->buffers[1];
         for (int64_t j = p.at; j < p.at + p.n; j++) {
@@ -271,7 +271,7 @@ SK_ALWAYS void write_list_view_of(const struct sk_block_op *op, uint8_t *d, int3
     int64_t sum = 0;
     for (size_t i = 0; i < op->set.n_ranges; i++) {
         struct sk_block_piece p = sk_block_piece(&op->set, i);
-        const struct sk_block_input *in = p.from == SK_PLACE_NONE ? NULL : &sk_block_inputs(op)[p.from];
+        const struct sk_block_input *in = p.from == SK_ROW_NONE ? NULL : &sk_block_inputs(op)[p.from];
         for (int64_t j = p.at; j < p.at + p.n; j++, d += width) {
             int64_t n = !in || (in->aux && !sk_block_bit(in->aux, j)) ? 0 : sk_block_int(in->src, width, j);
             write_int(d, width, want_sizes ? n : sum);
@@ -289,7 +289,7 @@ static void write_types(const struct sk_block_op *op, uint8_t *d) {
     int32_t next[256] = {0};
     for (size_t i = 0; i < op->set.n_ranges; i++) {
         struct sk_block_piece p = sk_block_piece(&op->set, i);
-        const uint8_t *types = p.from == SK_PLACE_NONE ? NULL : sk_block_inputs(op)[p.from].src;
+        const uint8_t *types = p.from == SK_ROW_NONE ? NULL : sk_block_inputs(op)[p.from].src;
         for (int64_t j = p.at; j < p.at + p.n; j++, d += op->width) {
             uint8_t type = types ? types[j] : (uint8_t)op->arg;
             int32_t at = next[type]++;
@@ -303,7 +303,7 @@ static void write_run_ends(const struct sk_block_op *op, uint8_t *d) {
     int64_t sum = 0;
     for (size_t i = 0; i < op->set.n_ranges; i++) {
         struct sk_block_piece p = sk_block_piece(&op->set, i);
-        if (p.from == SK_PLACE_NONE) { /* its pieces are one run each */
+        if (p.from == SK_ROW_NONE) { /* its pieces are one run each */
             write_int(d, op->width, sum + p.n);
             d += op->width;
             sum += p.n;

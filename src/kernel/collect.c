@@ -339,7 +339,7 @@ static sk_rc order_list(struct sk_collect *c, uint64_t groups, struct sk_err *er
     sk_rc rc;
     uint64_t size, row = 0;
     struct sk_block_plan *plan;
-    struct sk_place *places = sk_alloc_large(SK_TAG_KERNEL, (size_t)c->ids.n * sizeof *places);
+    struct sk_row_at *places = sk_alloc_large(SK_TAG_KERNEL, (size_t)c->ids.n * sizeof *places);
     const struct ArrowArray **arrays = sk_alloc(SK_TAG_KERNEL, c->blocks.n * sizeof *arrays);
     int32_t *at = NULL;
     if (!places || !arrays) SK_GO(NO_MEMORY);
@@ -348,7 +348,7 @@ static sk_rc order_list(struct sk_collect *c, uint64_t groups, struct sk_err *er
     if (!at) SK_GO(NO_MEMORY);
     for (uint32_t b = 0; b < c->blocks.n; b++) {
         arrays[b] = &c->blocks.p[b].array;
-        for (int64_t i = 0; i < arrays[b]->length; i++) places[at[c->ids.p[row++]]++] = (struct sk_place){b, (uint32_t)i};
+        for (int64_t i = 0; i < arrays[b]->length; i++) places[at[c->ids.p[row++]]++] = (struct sk_row_at){b, (uint32_t)i};
     }
     SK_GO(sk_block_measure_places(&c->batch, &(struct sk_block_side){arrays, c->blocks.n, places}, 1, NULL, c->ids.n, &plan, &size, err));
     rc = sk_held_make(&c->held, plan, size, err);

@@ -78,14 +78,14 @@ sk_rc sk_cut_ranks(const struct sk_keys *const *runs, uint32_t n, const uint64_t
 }
 
 /* Row i of bounds against row i + 1, in the total order where there is one. */
-static bool in_order(const struct sk_keys *bounds, const struct sk_place *at, uint64_t i) {
+static bool in_order(const struct sk_keys *bounds, const struct sk_row_at *at, uint64_t i) {
     int r = sk_keys_compare(bounds, i, bounds, i + 1);
     if (r || !at) return r <= 0;
     return at[i].run != at[i + 1].run ? at[i].run < at[i + 1].run : at[i].row <= at[i + 1].row;
 }
 
 sk_rc sk_cut_bounds(const struct sk_keys *const *runs, uint32_t n, const uint64_t *row0, const struct sk_keys *bounds,
-                    const struct sk_place *at, uint64_t *cuts, struct sk_err *err) {
+                    const struct sk_row_at *at, uint64_t *cuts, struct sk_err *err) {
     uint64_t stride = bounds->rows + 2;
     SK_TRY(check_runs(runs, n, 1, err));
     SK_TRY(sk_keys_match(runs[0], bounds, err));

@@ -132,8 +132,8 @@ uint64_t sk_groupby_rows(const struct sk_groupby *g) { return g->rows; }
 uint64_t sk_groupby_groups(const struct sk_groupby *g) { return g->n; }
 
 enum {
-    SLOTS = 4 * sizeof(struct sk_slot),
-    PLACES = 2 * (sizeof(uint64_t) + sizeof(struct sk_place))
+    SLOTS = 4 * sizeof(struct sk_group_slot),
+    PLACES = 2 * (sizeof(uint64_t) + sizeof(struct sk_row_at))
 }; /* a group; where there is room for twice as many */
 
 uint64_t sk_groupby_group_bytes(const struct sk_groupby *g) {
@@ -184,13 +184,13 @@ static bool rehash(struct sk_groupby *g, uint64_t groups) {
     uint64_t slots = 2 * FIRST;
     while (slots < 2 * groups) slots *= 2;
     if (g->slots && g->mask + 1 >= slots) return true;
-    struct sk_slot *s = sk_alloc_large(SK_TAG_KERNEL, (size_t)slots * sizeof *s);
+    struct sk_group_slot *s = sk_alloc_large(SK_TAG_KERNEL, (size_t)slots * sizeof *s);
     if (!s) return false;
     memset(s, 0, (size_t)slots * sizeof *s);
     for (uint64_t i = 0; i < g->n; i++) {
         uint64_t at = g->hash[i] & (slots - 1);
         while (s[at].group) at = (at + 1) & (slots - 1);
-        s[at] = (struct sk_slot){(uint32_t)(g->hash[i] >> 32), (uint32_t)i + 1};
+        s[at] = (struct sk_group_slot){(uint32_t)(g->hash[i] >> 32), (uint32_t)i + 1};
     }
     sk_free(g->slots);
     g->slots = s;
@@ -198,7 +198,7 @@ static bool rehash(struct sk_groupby *g, uint64_t groups) {
     return true;
 }
 
-static void new_group(struct sk_groupby *g, uint64_t hash, struct sk_place place) {
+static void new_group(struct sk_groupby *g, uint64_t hash, struct sk_row_at place) {
     g->hash[g->n] = hash;
     g->place[g->n] = place;
     for (uint32_t i = 0; i < g->n_aggs; i++)
@@ -218,7 +218,7 @@ struct lookup {
 static bool same_key(const struct sk_groupby *g, const struct lookup *l, uint64_t row, uint32_t group) {
     if (g->hash[group] != l->hash[row]) return false;
     if (l->number && l->hash[row] != l->null) return true;
-    struct sk_place p = g->place[group];
+    struct sk_row_at p = g->place[group];
     if (p.run == g->blocks.n) return !sk_keys_compare(l->keys, row, l->keys, l->fresh[p.row]);
     return !sk_keys_compare(l->keys, row, g->blocks.p[p.run].keys, p.row);
 }
@@ -231,9 +231,9 @@ static bool find(struct sk_groupby *g, struct lookup *l, uint64_t row) {
             return true;
         }
     if (g->n == g->cap && !reserve(g, 1)) return false;
-    g->slots[at] = (struct sk_slot){(uint32_t)(h >> 32), (uint32_t)g->n + 1};
+    g->slots[at] = (struct sk_group_slot){(uint32_t)(h >> 32), (uint32_t)g->n + 1};
     l->ids[row] = (uint32_t)g->n;
-    new_group(g, h, (struct sk_place){g->blocks.n, l->n_fresh});
+    new_group(g, h, (struct sk_row_at){g->blocks.n, l->n_fresh});
     l->fresh[l->n_fresh++] = (uint32_t)row;
     return 2 * g->n <= g->mask || rehash(g, 2 * g->n);
 }
@@ -350,7 +350,7 @@ static sk_rc group_rows(struct sk_groupby *g, const struct ArrowArray *keys, uin
     if (rows > UINT32_MAX - 1 - g->n) return SK_ERR(err, SK_EINVAL, "more than 2^32 - 2 groups or rows in one aggregation");
     if (!g->n_keys) { /* one group, of all */
         if (!g->n && !reserve(g, 1)) return SK_NO_GROUPS(g);
-        if (!g->n && rows) new_group(g, 0, (struct sk_place){SK_PLACE_NONE, 0});
+        if (!g->n && rows) new_group(g, 0, (struct sk_row_at){SK_ROW_NONE, 0});
         if (rows) memset(ids, 0, rows * sizeof *ids);
         return SK_OK;
     }

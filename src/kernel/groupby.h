@@ -6,7 +6,7 @@
 #include "kernel/agg.h"
 #include "kernel/collect.h"
 
-struct sk_slot {
+struct sk_group_slot {
     uint32_t tag, group; /* group 0: free; else its number + 1 */
 };
 
@@ -21,7 +21,7 @@ struct sk_built {                     /* columns of results, as one batch beside
     struct ArrowArray **children;
     const void **buffers; /* 3 a column */
     const void *none[1];
-    struct sk_place *keys, *rows, *groups; /* groups: rows of what is collected, which lies in the order of groups */
+    struct sk_row_at *keys, *rows, *groups; /* groups: rows of what is collected, which lies in the order of groups */
     const struct ArrowArray **blocks;
     struct sk_block_pick *picks;
 };
@@ -35,9 +35,9 @@ struct sk_groupby {
     struct sk_collect **collect; /* of each aggregate; NULL: it has states */
     struct sk_key *all;          /* n_keys keys: columns 0, 1, ... */
     uint64_t n, cap, rows, mask;
-    struct sk_slot *slots;
+    struct sk_group_slot *slots;
     uint64_t *hash;
-    struct sk_place *place;
+    struct sk_row_at *place;
     SK_VEC(struct sk_keys_block) blocks;
     uint64_t kept; /* bytes of blocks */
     struct sk_built out;

@@ -25,7 +25,7 @@ struct sk_join {
     struct side left, right;
     uint32_t n_keys;           /* distinct */
     uint64_t *start;           /* [n_keys + 1] the right rows of a key are places[start[key], start[key + 1]) */
-    struct sk_place *places;   /* of right rows */
+    struct sk_row_at *places;   /* of right rows */
     uint8_t *met;              /* [n_keys] a left row has it */
     bool share;                /* right rows do not follow: sk_join_rest has them */
     int phase;                 /* 0: left rows, 1: right rows, 2: end */
@@ -39,7 +39,7 @@ struct table {
     const struct side *of; /* the side whose keys it has */
     struct slot *slots;
     uint64_t mask, *hash, null; /* hash: of each key; null: of a whole number that is null */
-    struct sk_place *first;     /* a row of each key */
+    struct sk_row_at *first;     /* a row of each key */
     uint32_t n;
     bool number; /* the only key is a number, so its hash decides */
 };
@@ -47,7 +47,7 @@ struct table {
 static bool same_key(const struct table *t, uint32_t key, const struct sk_keys *k, uint64_t row, uint64_t hash) {
     if (t->hash[key] != hash) return false;
     if (t->number && hash != t->null) return true;
-    struct sk_place p = t->first[key];
+    struct sk_row_at p = t->first[key];
     return !sk_keys_compare(t->of->keys[p.run], p.row, k, row);
 }
 
@@ -82,7 +82,7 @@ static void number_rows(struct table *t, const struct side *s, uint64_t *hash) {
             struct slot *at = slot_of(t, k, i, hash[i]);
             if (!at->key && s == t->of) {
                 t->hash[t->n] = hash[i];
-                t->first[t->n] = (struct sk_place){b, (uint32_t)i};
+                t->first[t->n] = (struct sk_row_at){b, (uint32_t)i};
                 *at = (struct slot){(uint32_t)(hash[i] >> 32), ++t->n};
             }
             number[i] = at->key - 1; /* a free slot: NONE */
@@ -143,7 +143,7 @@ static bool find_partners(struct sk_join *j) {
     const uint32_t *number = j->right.number;
     for (uint32_t b = 0; b < j->right.n; number += j->right.keys[b++]->rows)
         for (uint64_t i = 0; i < j->right.keys[b]->rows; i++)
-            if (number[i] != NONE) j->places[at[number[i]]++] = (struct sk_place){b, (uint32_t)i}; /* each moves to the start of the next */
+            if (number[i] != NONE) j->places[at[number[i]]++] = (struct sk_row_at){b, (uint32_t)i}; /* each moves to the start of the next */
     for (uint64_t i = 0; i < j->left.rows; i++)
         if (j->left.number[i] != NONE) j->met[j->left.number[i]] = 1;
     return true;
@@ -261,8 +261,8 @@ void sk_join_share(struct sk_join *j, uint8_t *met) {
     for (uint64_t i = 0; i < j->right.rows; i++) met[i / 8] |= (uint8_t)(has_met(j, j->right.number[i]) << (i & 7));
 }
 
-uint64_t sk_join_next(struct sk_join *j, struct sk_place *left, struct sk_place *right, uint64_t cap) {
-    const struct sk_place none = {SK_PLACE_NONE, 0};
+uint64_t sk_join_next(struct sk_join *j, struct sk_row_at *left, struct sk_row_at *right, uint64_t cap) {
+    const struct sk_row_at none = {SK_ROW_NONE, 0};
     uint64_t n = 0;
     if (j->phase == 0 && !j->left.rows) j->phase = right_rows_follow(j) ? 1 : 2;
     while (j->phase == 0 && n < cap) {
@@ -271,7 +271,7 @@ uint64_t sk_join_next(struct sk_join *j, struct sk_place *left, struct sk_place 
         skip_empty(j, &j->left);
         uint64_t have = results_of(j, key, &partners), take = SK_MIN(have - j->partner, cap - n);
         for (uint64_t i = 0; i < take; i++) {
-            left[n + i] = (struct sk_place){j->batch, (uint32_t)j->row};
+            left[n + i] = (struct sk_row_at){j->batch, (uint32_t)j->row};
             right[n + i] = partners ? j->places[j->start[key] + j->partner + i] : none;
         }
         n += take;
@@ -283,7 +283,7 @@ uint64_t sk_join_next(struct sk_join *j, struct sk_place *left, struct sk_place 
         skip_empty(j, &j->right);
         if (right_row_is_one(j, j->right.number[j->at])) {
             left[n] = none;
-            right[n++] = (struct sk_place){j->batch, (uint32_t)j->row};
+            right[n++] = (struct sk_row_at){j->batch, (uint32_t)j->row};
         }
         step(j, &j->right, 2);
     }

@@ -64,7 +64,7 @@ struct sk_merge;
 sk_rc sk_merge_create(const struct sk_keys *const *batches, const struct sk_range *ranges, const uint32_t *n_batches, uint32_t n_runs,
                       struct sk_merge **out, struct sk_err *err) SK_MUST_USE;
 /* The next rows, at most cap; fewer only at the end. The run of a place is the number of its batch. */
-uint64_t sk_merge_next(struct sk_merge *m, struct sk_place *out, uint64_t cap);
+uint64_t sk_merge_next(struct sk_merge *m, struct sk_row_at *out, uint64_t cap);
 void sk_merge_destroy(struct sk_merge *m); /* NULL is fine */
 
 /* ---- cuts (cut.c) ---- */
@@ -79,7 +79,7 @@ sk_rc sk_cut_ranks(const struct sk_keys *const *runs, uint32_t n, const uint64_t
  * equals a bound goes behind it, as in sk_partition_range. Else bound i stands for the row at[i] of the runs that the bounds were made of, which is the first
  * of its partition, and equal keys are cut there; `runs` are pieces of them that begin at row row0[r] (NULL: at 0). */
 sk_rc sk_cut_bounds(const struct sk_keys *const *runs, uint32_t n, const uint64_t *row0, const struct sk_keys *bounds,
-                    const struct sk_place *at, uint64_t *cuts, struct sk_err *err) SK_MUST_USE;
+                    const struct sk_row_at *at, uint64_t *cuts, struct sk_err *err) SK_MUST_USE;
 
 /* Rows are gathered by sk_block_measure_rows (by an index) and sk_block_measure_places (by places in several batches; block.h): any Arrow type, laid out
  * by sk_block_write at their final place. */
@@ -205,9 +205,9 @@ enum sk_join_kind {
 struct sk_join;
 sk_rc sk_join_create(const struct sk_keys *const *left, uint32_t n_left, const struct sk_keys *const *right, uint32_t n_right,
                      enum sk_join_kind kind, struct sk_join **out, struct sk_err *err) SK_MUST_USE;
-/* The next rows of the result, at most cap; fewer only at the end. Where a side has no row its place is SK_PLACE_NONE (semi and anti: always, on the other
+/* The next rows of the result, at most cap; fewer only at the end. Where a side has no row its place is SK_ROW_NONE (semi and anti: always, on the other
  * side). The order: by left row, then by right row; then right rows that met nothing. What sk_block_measure_places takes, with both sides. */
-uint64_t sk_join_next(struct sk_join *j, struct sk_place *left, struct sk_place *right, uint64_t cap);
+uint64_t sk_join_next(struct sk_join *j, struct sk_row_at *left, struct sk_row_at *right, uint64_t cap);
 void sk_join_destroy(struct sk_join *j); /* NULL is fine */
 /* Joins of shares of the left side, each with all of the right one, give what one join gives: those of the shares, one behind the other, and what is left. sk_join_share, before the first
  * row is asked for, makes it the join of a share: it gives pairs and left rows, and says which right rows have met a left one: `met` gets a bit each, (right rows + 7) / 8 bytes. Of

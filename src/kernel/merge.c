@@ -97,11 +97,11 @@ sk_rc sk_merge_create(const struct sk_keys *const *batches, const struct sk_rang
     return SK_OK;
 }
 
-uint64_t sk_merge_next(struct sk_merge *m, struct sk_place *out, uint64_t cap) {
+uint64_t sk_merge_next(struct sk_merge *m, struct sk_row_at *out, uint64_t cap) {
     uint64_t n = 0;
     for (; n < cap && !at_end(m, m->node[0]); n++) {
         uint32_t r = m->node[0];
-        out[n] = (struct sk_place){m->heads[r].batch, m->heads[r].row++};
+        out[n] = (struct sk_row_at){m->heads[r].batch, m->heads[r].row++};
         read_head(m, r);
         play(m, r);
     }

@@ -113,8 +113,8 @@ static sk_rc build(struct sk_groupby *g, enum sk_result which, uint32_t *order, 
     else order = NULL;
     for (uint64_t i = 0; i < g->n; i++) {
         b->keys[i] = g->place[order ? order[i] : i];
-        b->rows[i] = (struct sk_place){0, (uint32_t)i};
-        b->groups[i] = (struct sk_place){0, order ? order[i] : (uint32_t)i};
+        b->rows[i] = (struct sk_row_at){0, (uint32_t)i};
+        b->groups[i] = (struct sk_row_at){0, order ? order[i] : (uint32_t)i};
     }
     for (uint32_t i = 0; i < g->n_aggs; i++) {
         const struct sk_agg_col *a = &g->agg[i];

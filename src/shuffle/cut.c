@@ -12,7 +12,7 @@ struct cutting {
     const struct ArrowSchema *schema;
     const struct ArrowArray *const *samples;
     struct sk_keys **keys;
-    struct sk_place *bounds; /* [n_partitions - 1]: run and page */
+    struct sk_row_at *bounds; /* [n_partitions - 1]: run and page */
     uint32_t n_runs, n_partitions, run, first;
     bool none, begun; /* none: no run has a row */
 };
@@ -35,7 +35,7 @@ static sk_rc check_samples(const struct cutting *w, struct sk_err *err) {
 
 static sk_rc choose_bounds(struct cutting *w, struct sk_err *err) {
     struct sk_merge *m;
-    struct sk_place at;
+    struct sk_row_at at;
     uint64_t total = 0, sum = 0;
     uint32_t n = 0;
     for (uint32_t r = 0; r < w->n_runs; r++)
@@ -54,7 +54,7 @@ static sk_rc choose_bounds(struct cutting *w, struct sk_err *err) {
 
 /* How many pages of a run begin before bound b; one more than it has: all of its rows are before the bound. */
 static uint64_t begin_before(const struct cutting *w, uint32_t run, uint32_t b) {
-    struct sk_place of = w->bounds[b];
+    struct sk_row_at of = w->bounds[b];
     uint64_t lo = 0, hi = pages_of(w, run) + 1;
     if (run == of.run && !w->what->groups) return of.row;
     while (lo < hi) {
@@ -94,7 +94,7 @@ static sk_rc give_bounds(struct cutting *w, struct sk_value **out, struct sk_err
     sk_rc rc = SK_OK;
     if (!run || !keys) rc = SK_ERR(err, SK_ENOMEM, "no memory for %u bounds", n);
     for (uint32_t i = 0; i < n && rc == SK_OK; i++) {
-        if (w->none) w->bounds[i] = (struct sk_place){SK_PLACE_NONE, 0};
+        if (w->none) w->bounds[i] = (struct sk_row_at){SK_ROW_NONE, 0};
         run[i] = w->bounds[i].run;
     }
     for (uint32_t i = 0; i < w->what->n_keys && rc == SK_OK; i++) keys[i] = (struct sk_key){.column = i};

@@ -12,7 +12,7 @@ struct frame { /* all that its plan points to, in one piece */
     const void *none, *buffers[NUMBERS_MAX][2];
     struct sk_block_side sides[2];
     struct sk_block_pick *picks;
-    struct sk_place *places, *rows;
+    struct sk_row_at *places, *rows;
     uint64_t *numbers;
     char (*names)[12];
 };
@@ -67,7 +67,7 @@ static void set_numbers(struct frame *f, const struct sk_frame *of) {
     f->side = (struct ArrowArray){
         .length = (int64_t)of->rows, .n_buffers = 1, .buffers = &f->none, .n_children = of->n_numbers, .children = f->column};
     f->one = &f->side;
-    for (uint64_t i = 0; i < of->rows; i++) f->rows[i] = (struct sk_place){0, (uint32_t)i};
+    for (uint64_t i = 0; i < of->rows; i++) f->rows[i] = (struct sk_row_at){0, (uint32_t)i};
     memcpy(f->places, of->places, of->rows * sizeof *f->places);
 }
 

@@ -45,7 +45,7 @@ static uint64_t rows_of(const struct merging *w, uint32_t p) {
 
 /* ---- parts ---- */
 
-static sk_rc merge_keys(const struct merging *w, const struct ArrowArray *const *list, uint32_t n, struct sk_place *places, uint64_t rows,
+static sk_rc merge_keys(const struct merging *w, const struct ArrowArray *const *list, uint32_t n, struct sk_row_at *places, uint64_t rows,
                         struct sk_err *err) {
     struct sk_keys **keys = sk_calloc(SK_TAG_KERNEL, n * sizeof *keys);
     struct sk_merge *m = NULL;
@@ -60,7 +60,7 @@ static sk_rc merge_keys(const struct merging *w, const struct ArrowArray *const 
 }
 
 /* The rows of a partition; those of empty blocks are none, but keep the columns. */
-static sk_rc add_part(struct merging *w, struct sk_value *v, uint32_t p, struct sk_place *places, uint64_t rows, struct sk_err *err) {
+static sk_rc add_part(struct merging *w, struct sk_value *v, uint32_t p, struct sk_row_at *places, uint64_t rows, struct sk_err *err) {
     struct sk_value_part *part = &v->parts[p - (v->first - w->in.first)];
     const struct ArrowArray *const *list = w->list + w->start[p];
     uint32_t n = (uint32_t)(w->start[p + 1] - w->start[p]);
@@ -72,7 +72,7 @@ static sk_rc add_part(struct merging *w, struct sk_value *v, uint32_t p, struct 
         SK_TRY(merge_keys(w, list, n, places, rows, err));
     } else {
         for (uint32_t b = 0; b < n; b++)
-            for (int64_t row = 0; row < list[b]->length; row++) places[at++] = (struct sk_place){b, (uint32_t)row};
+            for (int64_t row = 0; row < list[b]->length; row++) places[at++] = (struct sk_row_at){b, (uint32_t)row};
     }
     SK_TRY(sk_block_measure_places(w->in.schema, &(struct sk_block_side){list, n, places}, 1, NULL, rows, &plan, &size, err));
     sk_value_add(v, plan);
@@ -88,7 +88,7 @@ static sk_rc merging_next(struct sk_work *head, struct sk_value **out, struct sk
     if (!n) return SK_OK;
     for (uint32_t p = w->next; p < w->next + n; p++) rows += rows_of(w, p);
     struct sk_value *v = sk_value_create(SK_VALUE_PARTS, n, n);
-    struct sk_place *places = sk_alloc_large(SK_TAG_KERNEL, (size_t)rows * sizeof *places);
+    struct sk_row_at *places = sk_alloc_large(SK_TAG_KERNEL, (size_t)rows * sizeof *places);
     sk_rc rc = v && places ? SK_OK : SK_ERR(err, SK_ENOMEM, "no memory to merge %llu rows", (unsigned long long)rows);
     if (v) v->mem[0] = places;
     else sk_free(places);

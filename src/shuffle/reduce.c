@@ -14,7 +14,7 @@ struct reduce {
     struct sk_keys **keys;   /* of a merge: one a batch, */
     struct sk_range *ranges; /* and which of its rows are wanted */
     struct sk_merge *merge;
-    struct sk_place *places; /* else: all of them */
+    struct sk_row_at *places; /* else: all of them */
     uint64_t rows, block_rows, done;
     bool given;
 };
@@ -71,7 +71,7 @@ static sk_rc reduce_next(struct sk_work *head, struct sk_value **out, struct sk_
     uint64_t n = SK_MIN(w->rows - w->done, w->block_rows), size;
     if (!n && w->given) return SK_OK;
     struct sk_value *v = sk_value_create(SK_VALUE_BLOCK, 1, 0);
-    struct sk_place *places = w->merge ? sk_alloc(SK_TAG_KERNEL, n * sizeof *places) : w->places + w->done;
+    struct sk_row_at *places = w->merge ? sk_alloc(SK_TAG_KERNEL, n * sizeof *places) : w->places + w->done;
     struct sk_block_plan *plan;
     sk_rc rc;
     if (v && w->merge) v->mem[0] = places;

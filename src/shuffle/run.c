@@ -21,7 +21,7 @@ struct run {
     uint64_t rows, page_rows;
     uint32_t n_pages, next;  /* next: page of the next run */
     uint64_t *numbers[3];    /* of each page of the run at hand: rows, offset, length; behind the last one: 0, the run's length, 0 */
-    struct sk_place *firsts; /* and its first row; behind the last one: the last row */
+    struct sk_row_at *firsts; /* and its first row; behind the last one: the last row */
     struct sk_value *value;  /* that run, whose sample was given */
 };
 
@@ -43,12 +43,12 @@ static sk_rc choose_pages(struct run *w, uint64_t bytes, uint64_t rows, struct s
 /* ---- values ---- */
 
 /* The page with the rows from `from` on. places: room for as many, where runs are merged. ends: its first and its last row. */
-static sk_rc plan_page(struct run *w, uint64_t from, uint64_t rows, struct sk_place *places, struct sk_place ends[2],
+static sk_rc plan_page(struct run *w, uint64_t from, uint64_t rows, struct sk_row_at *places, struct sk_row_at ends[2],
                        struct sk_block_plan **out, struct sk_err *err) {
     uint64_t size;
-    ends[0] = ends[1] = (struct sk_place){SK_PLACE_NONE, 0};
+    ends[0] = ends[1] = (struct sk_row_at){SK_ROW_NONE, 0};
     if (!w->merge) {
-        if (rows) ends[0] = (struct sk_place){0, w->index[from]}, ends[1] = (struct sk_place){0, w->index[from + rows - 1]};
+        if (rows) ends[0] = (struct sk_row_at){0, w->index[from]}, ends[1] = (struct sk_row_at){0, w->index[from + rows - 1]};
         return sk_block_measure_rows(w->schema, w->arrays[0], w->index + from, rows, out, &size, err);
     }
     if (sk_merge_next(w->merge, places, rows) != rows) return SK_ERR(err, SK_EINVAL, "a merge ended before its rows");
@@ -60,7 +60,7 @@ static sk_rc plan_page(struct run *w, uint64_t from, uint64_t rows, struct sk_pl
 static sk_rc plan_run(struct run *w, uint32_t n, struct sk_value **out, struct sk_err *err) {
     uint64_t at = w->next * w->page_rows, end = SK_MIN(at + n * w->page_rows, w->rows);
     struct sk_value *v = sk_value_create(SK_VALUE_RUN, n, 0);
-    struct sk_place *places = w->merge ? sk_alloc_large(SK_TAG_KERNEL, (size_t)(end - at) * sizeof *places) : NULL;
+    struct sk_row_at *places = w->merge ? sk_alloc_large(SK_TAG_KERNEL, (size_t)(end - at) * sizeof *places) : NULL;
     sk_rc rc = SK_OK;
     if (!v || (w->merge && !places)) {
         sk_free(places);

@@ -50,7 +50,7 @@ static sk_rc evenly(const struct sk_what *what, const struct sk_map_input *in, s
 
 /* Each partition is permuted by itself (Fisher and Yates; the rows were dealt out by independent draws, so the whole is a uniform permutation: Rao 1961): the
  * order does not depend on how many partitions a reduce has. The places come a partition behind the other. */
-static sk_rc in_random_order(const struct sk_what *what, const struct sk_reduce_input *in, struct sk_place *places, uint64_t n,
+static sk_rc in_random_order(const struct sk_what *what, const struct sk_reduce_input *in, struct sk_row_at *places, uint64_t n,
                              struct sk_err *err SK_UNUSED) {
     uint64_t at = 0;
     for (uint32_t p = in->first; p < in->end; p++) {
@@ -60,11 +60,11 @@ static sk_rc in_random_order(const struct sk_what *what, const struct sk_reduce_
             const struct sk_slice *slice = &in->slices[s];
             for (uint32_t b = 0; b < slice->n; b++, batch++)
                 for (int64_t row = 0; !slice->columns_only && slice->partition + b == p && row < slice->batches[b]->length; row++)
-                    places[at++] = (struct sk_place){batch, (uint32_t)row};
+                    places[at++] = (struct sk_row_at){batch, (uint32_t)row};
         }
         for (uint64_t i = at - from; i > 1; i--) {
             uint64_t j = (uint64_t)(((unsigned __int128)sk_draw(seed, i) * i) >> 64);
-            struct sk_place swap = places[from + i - 1];
+            struct sk_row_at swap = places[from + i - 1];
             places[from + i - 1] = places[from + j];
             places[from + j] = swap;
         }
@@ -73,14 +73,14 @@ static sk_rc in_random_order(const struct sk_what *what, const struct sk_reduce_
     return SK_OK;
 }
 
-static sk_rc as_they_come(const struct sk_what *what SK_UNUSED, const struct sk_reduce_input *in, struct sk_place *places,
+static sk_rc as_they_come(const struct sk_what *what SK_UNUSED, const struct sk_reduce_input *in, struct sk_row_at *places,
                           uint64_t n SK_UNUSED, struct sk_err *err SK_UNUSED) {
     uint64_t at = 0;
     uint32_t batch = 0;
     for (uint32_t s = 0; s < in->n_slices; s++)
         for (uint32_t b = 0; b < in->slices[s].n; b++, batch++)
             for (int64_t row = 0; !in->slices[s].columns_only && row < in->slices[s].batches[b]->length; row++)
-                places[at++] = (struct sk_place){batch, (uint32_t)row};
+                places[at++] = (struct sk_row_at){batch, (uint32_t)row};
     return SK_OK;
 }
 

@@ -17,7 +17,7 @@ struct sk_what_class { /* a row of the table in what.c; NULL: as runs (SORT) */
     /* Where each row of a batch goes. */
     sk_rc (*partition)(const struct sk_what *what, const struct sk_map_input *in, struct sk_parts *parts, struct sk_err *err);
     /* The order of a reduce's rows. */
-    sk_rc (*order)(const struct sk_what *what, const struct sk_reduce_input *in, struct sk_place *places, uint64_t n, struct sk_err *err);
+    sk_rc (*order)(const struct sk_what *what, const struct sk_reduce_input *in, struct sk_row_at *places, uint64_t n, struct sk_err *err);
     /* A reduce of its own. */
     sk_rc (*reduce)(const struct sk_what *what, const struct sk_reduce_input *in, struct sk_work **out, struct sk_err *err);
 };
@@ -44,7 +44,7 @@ struct sk_frame { /* rows of the key columns of some batches, with numbers besid
     const struct sk_key *keys;
     uint32_t n_keys, n_numbers;     /* numbers: 3 of a sample, 1 of bounds */
     const uint64_t *const *numbers; /* [n_numbers][rows] */
-    const struct sk_place *places;
+    const struct sk_row_at *places;
     uint64_t rows;
 };
 sk_rc sk_frame_value(const struct sk_frame *of, enum sk_value_kind kind, struct sk_value **out, struct sk_err *err) SK_MUST_USE;

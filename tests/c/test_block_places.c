@@ -99,18 +99,18 @@ static void cut_batches(const struct zoo *z, struct ArrowArray *batch, const str
     }
 }
 
-static uint64_t draw_places(const struct ArrowArray *batch, unsigned nulls, struct sk_place *out) {
+static uint64_t draw_places(const struct ArrowArray *batch, unsigned nulls, struct sk_row_at *out) {
     uint64_t n = test_below(4) ? test_below(MOST) : test_below(3);
     uint32_t run = 0, row = 0;
     for (uint64_t i = 0; i < n; i++) {
         if (test_below(2)) run = (uint32_t)test_below(BATCHES);
         row = (uint32_t)((test_below(2) ? row + 1 : test_below(9)) % (uint64_t)batch[run].length);
-        out[i] = test_below(100) < nulls ? (struct sk_place){SK_PLACE_NONE, (uint32_t)test_rand()} : (struct sk_place){run, row};
+        out[i] = test_below(100) < nulls ? (struct sk_row_at){SK_ROW_NONE, (uint32_t)test_rand()} : (struct sk_row_at){run, row};
     }
     return n;
 }
 
-static void check_places(const struct zoo *z, const struct ArrowArray *batch, const struct block *got, const struct sk_place *places,
+static void check_places(const struct zoo *z, const struct ArrowArray *batch, const struct block *got, const struct sk_row_at *places,
                          uint64_t n) {
     struct block whole[BATCHES];
     for (int b = 0; b < BATCHES; b++) {
@@ -119,7 +119,7 @@ static void check_places(const struct zoo *z, const struct ArrowArray *batch, co
         whole[b] = make_block(&m);
     }
     for (uint64_t i = 0; i < n; i++) {
-        if (places[i].run == SK_PLACE_NONE) {
+        if (places[i].run == SK_ROW_NONE) {
             check_null_row(got, i);
             continue;
         }
@@ -137,7 +137,7 @@ TEST(places_of_a_zoo) {
         struct zoo z;
         struct ArrowArray batch[BATCHES];
         const struct ArrowArray *arrays[BATCHES];
-        struct sk_place places[MOST];
+        struct sk_row_at places[MOST];
         test_below(2) ? make_zoo2(&z) : make_zoo(&z);
         cut_batches(&z, batch, arrays);
         uint64_t n = draw_places(batch, test_below(2) ? 20 : 0, places);
@@ -152,7 +152,7 @@ TEST(places_of_a_zoo) {
 TEST(places_in_order_are_the_batch) {
     for (int part = 0; part < 2; part++) {
         struct zoo z;
-        static const struct sk_place places[5] = {{1, 0}, {1, 1}, {1, 2}, {1, 3}, {1, 4}};
+        static const struct sk_row_at places[5] = {{1, 0}, {1, 1}, {1, 2}, {1, 3}, {1, 4}};
         part ? make_zoo2(&z) : make_zoo(&z);
         struct ArrowArray other = z.batch.array;
         other.offset = 0;
@@ -178,7 +178,7 @@ TEST(places_of_each_width) {
             struct made col;
             struct ArrowArray batch[BATCHES];
             const struct ArrowArray *arrays[BATCHES];
-            struct sk_place places[MOST];
+            struct sk_row_at places[MOST];
             if (formats[f][0] == 'n') make_leaf(&col, "n", "x", 250, 3, 0, NULL);
             else MAKE_LEAF(&col, formats[f], "x", 250, 3, test_below(2) ? valid : NULL, bytes);
             make_batch(&z.batch, 250);
@@ -195,7 +195,7 @@ TEST(places_of_each_width) {
 TEST(places_of_no_batch) {
     for (int part = 0; part < 2; part++) {
         struct zoo z;
-        struct sk_place none[3] = {{SK_PLACE_NONE, 0}, {SK_PLACE_NONE, 1}, {SK_PLACE_NONE, 2}};
+        struct sk_row_at none[3] = {{SK_ROW_NONE, 0}, {SK_ROW_NONE, 1}, {SK_ROW_NONE, 2}};
         part ? make_zoo2(&z) : make_zoo(&z);
         for (uint64_t n = 0; n <= 3; n += 3) {
             struct block b = places_block(&z.batch.schema, &(struct sk_block_side){NULL, 0, none}, 1, NULL, n);
@@ -212,7 +212,7 @@ TEST(places_refused) {
     uint64_t size = 0;
     make_zoo(&z);
     const struct ArrowArray *arrays[1] = {&z.batch.array};
-    struct sk_place row = {0, 5}, batch = {1, 0}, fine = {0, 4};
+    struct sk_row_at row = {0, 5}, batch = {1, 0}, fine = {0, 4};
     struct sk_block_side side = {arrays, 1, &row};
     const struct ArrowSchema *s = &z.batch.schema;
     CHECK_RC(sk_block_measure_places(s, &side, 1, NULL, 1, &plan, &size, &err), SK_EINVAL);
@@ -233,12 +233,12 @@ TEST(places_refused) {
 TEST(places_without_memory) {
     for (int part = 0; part < 2; part++) {
         struct zoo z;
-        struct sk_place places[40];
+        struct sk_row_at places[40];
         part ? make_zoo2(&z) : make_zoo(&z);
         struct ArrowArray other = z.batch.array;
         other.offset = 1;
         const struct ArrowArray *arrays[2] = {&other, &z.batch.array};
-        for (uint32_t i = 0; i < 40; i++) places[i] = (struct sk_place){i % 7 ? i % 2 : SK_PLACE_NONE, 4 - i % 5};
+        for (uint32_t i = 0; i < 40; i++) places[i] = (struct sk_row_at){i % 7 ? i % 2 : SK_ROW_NONE, 4 - i % 5};
         int64_t before = sk_mem_blocks(SK_TAG_BLOCK);
         for (int64_t n = 1;; n++) {
             struct sk_block_plan *plan = NULL;

@@ -15,7 +15,7 @@ static void play(const struct sk_sampler_conf *c, uint64_t total, uint64_t cut, 
     struct sk_err err = {.code = 0};
     struct sk_sampler *s;
     uint64_t first[MOST], left[MOST] = {0}, at = sk_sampler_begin(c), held = 0;
-    struct sk_place places[64];
+    struct sk_row_at places[64];
     out->n = out->most_held = 0;
     CHECK_OK_ERR(sk_sampler_create(c, &s, &err), &err);
     CHECK(at <= c->start);

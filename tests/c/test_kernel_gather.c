@@ -8,7 +8,7 @@ struct side {
     struct column c[RUNS];
     struct batch b[RUNS];
     const struct ArrowArray *arrays[RUNS];
-    struct sk_place places[MOST];
+    struct sk_row_at places[MOST];
 };
 
 static void side_make(struct side *s, const char *format, struct column_how how, uint64_t n, unsigned nulls) {
@@ -26,7 +26,7 @@ static void side_make(struct side *s, const char *format, struct column_how how,
     for (uint64_t i = 0; i < n; i++) {
         uint32_t r = (uint32_t)test_below(RUNS);
         s->places[i] =
-            test_below(100) < nulls ? (struct sk_place){SK_PLACE_NONE, 0} : (struct sk_place){r, (uint32_t)test_below((uint64_t)rows[r])};
+            test_below(100) < nulls ? (struct sk_row_at){SK_ROW_NONE, 0} : (struct sk_row_at){r, (uint32_t)test_below((uint64_t)rows[r])};
     }
 }
 
@@ -69,8 +69,8 @@ static void check_column(const struct result *got, uint32_t column, const struct
     for (int r = 0; r < RUNS; r++)
         CHECK_OK_ERR(sk_keys_create(&s->b[r].schema, &s->b[r].array, &(struct sk_key){.column = 0}, 1, &from[r], &err), &err);
     for (uint64_t i = 0; i < n; i++) {
-        struct sk_place p = s->places[i];
-        if (p.run != SK_PLACE_NONE) CHECK_EQ(sk_keys_compare(k, i, from[p.run], p.row), 0);
+        struct sk_row_at p = s->places[i];
+        if (p.run != SK_ROW_NONE) CHECK_EQ(sk_keys_compare(k, i, from[p.run], p.row), 0);
         else CHECK_EQ(sk_keys_prefix(k, i) >> 62, 2); /* the class of nulls */
     }
     for (int r = 0; r < RUNS; r++) sk_keys_destroy(from[r]);
@@ -149,7 +149,7 @@ TEST(gather_of_too_many_codes) {
         batch[b] = (struct ArrowArray){.length = 1, .n_buffers = 1, .buffers = none, .n_children = 1, .children = &columns[b]};
         arrays[b] = &batch[b];
     }
-    struct sk_place places[BATCHES] = {{2, 0}, {1, 0}, {0, 0}};
+    struct sk_row_at places[BATCHES] = {{2, 0}, {1, 0}, {0, 0}};
     struct sk_block_plan *plan = NULL;
     struct sk_err err;
     uint64_t size;

@@ -78,8 +78,8 @@ static void twin(const struct input *l, const struct input *r, int n_keys, enum 
     }
 }
 
-static int64_t row_of(const struct input *in, struct sk_place p) {
-    if (p.run == SK_PLACE_NONE) return -1;
+static int64_t row_of(const struct input *in, struct sk_row_at p) {
+    if (p.run == SK_ROW_NONE) return -1;
     CHECK_LT(p.run, in->n);
     CHECK_LT(p.row, in->part[p.run].length);
     return in->from[p.run] + p.row;
@@ -88,7 +88,7 @@ static int64_t row_of(const struct input *in, struct sk_place p) {
 static void check_join(const struct input *l, const struct input *r, int n_keys, enum sk_join_kind kind, struct pairs *want) {
     struct sk_join *j;
     struct sk_err err = {.code = 0};
-    struct sk_place left[50], right[50];
+    struct sk_row_at left[50], right[50];
     size_t seen = 0;
     want->n = 0;
     twin(l, r, n_keys, kind, want);
@@ -111,12 +111,12 @@ static void check_join(const struct input *l, const struct input *r, int n_keys,
 /* The next rows of `want` come out of j, until it ends; l: its left batches from `first` on. */
 static void check_rows(struct sk_join *j, const struct input *l, uint32_t first, const struct input *r, const struct pairs *want,
                        size_t *seen) {
-    struct sk_place left[50], right[50];
+    struct sk_row_at left[50], right[50];
     for (uint64_t n = 1; n;) {
         n = sk_join_next(j, left, right, 1 + test_below(50));
         for (uint64_t i = 0; i < n; i++, ++*seen) {
             CHECK_LT(*seen, want->n);
-            if (left[i].run != SK_PLACE_NONE) left[i].run += first;
+            if (left[i].run != SK_ROW_NONE) left[i].run += first;
             CHECK_EQ(row_of(l, left[i]), want->p[*seen][0]);
             CHECK_EQ(row_of(r, right[i]), want->p[*seen][1]);
         }
@@ -178,7 +178,7 @@ TEST(join_of_floats_with_one_hash) {
     struct sk_keys *k[2];
     struct sk_join *j;
     struct sk_err err;
-    struct sk_place left[4], right[4];
+    struct sk_row_at left[4], right[4];
     const void *buffers[2] = {NULL, v}, *none[1] = {NULL};
     struct ArrowSchema field = {.format = "g", .name = "v"}, *fields[1] = {&field},
                        schema = {.format = "+s", .name = "", .n_children = 1, .children = fields};

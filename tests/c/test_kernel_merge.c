@@ -46,7 +46,7 @@ static void check_part(const struct run *runs, const struct sk_keys *const *of, 
                        uint32_t p, const uint32_t *want, uint64_t from, uint64_t to) {
     struct sk_err err = {.code = 0};
     struct sk_range range[40];
-    struct sk_place got;
+    struct sk_row_at got;
     struct sk_merge *m;
     for (uint32_t r = 0; r < n_runs; r++) range[r] = (struct sk_range){cuts[r * (parts + 1) + p], cuts[r * (parts + 1) + p + 1]};
     CHECK_OK_ERR(sk_merge_create(of, range, NULL, n_runs, &m, &err), &err);
@@ -94,7 +94,7 @@ enum { BOUNDS = 5 };
 
 /* The same cuts, of runs that begin at a later row. */
 static void check_pieces(const struct run *runs, uint32_t n_runs, const struct sk_key *key, uint32_t n_keys, const struct sk_keys *bounds,
-                         const struct sk_place *at, const uint64_t *cuts) {
+                         const struct sk_row_at *at, const uint64_t *cuts) {
     struct sk_err err = {.code = 0};
     struct ArrowArray piece[40];
     struct sk_keys *of[40];
@@ -119,7 +119,7 @@ static void check_bounds(const struct run *runs, const struct sk_keys *const *of
     struct sk_err err = {.code = 0};
     uint64_t rows = sk_keys_rows(whole), rank[BOUNDS], n = rows ? test_below(BOUNDS + 1) : 0, cuts[40 * (BOUNDS + 2)], size;
     const struct ArrowArray *arrays[40];
-    struct sk_place at[BOUNDS];
+    struct sk_row_at at[BOUNDS];
     struct sk_block_plan *plan;
     struct run b = {.index = NULL};
     for (uint64_t i = 0; i < n; i++) { /* in order, by insertion */
@@ -131,7 +131,7 @@ static void check_bounds(const struct run *runs, const struct sk_keys *const *of
         arrays[r] = &runs[r].array;
         for (uint64_t i = 0; i < n; i++)
             for (uint32_t row = 0; row < sk_keys_rows(of[r]); row++)
-                if (runs[r].index[row] == want[rank[i]]) at[i] = (struct sk_place){r, row};
+                if (runs[r].index[row] == want[rank[i]]) at[i] = (struct sk_row_at){r, row};
     }
     CHECK_OK_ERR(sk_block_measure_places(&runs[0].schema, &(struct sk_block_side){arrays, n_runs, at}, 1, NULL, n, &plan, &size, &err),
                  &err);
@@ -151,7 +151,7 @@ static void check_bounds(const struct run *runs, const struct sk_keys *const *of
     check_pieces(runs, n_runs, key, n_keys, b.keys, NULL, cuts);
     for (uint64_t i = 0; i + 1 < n; i++)
         if (!sk_keys_compare(b.keys, i, b.keys, i + 1) && (at[i].run != at[i + 1].run || at[i].row != at[i + 1].row)) {
-            struct sk_place swap = at[i];
+            struct sk_row_at swap = at[i];
             at[i] = at[i + 1];
             at[i + 1] = swap;
             CHECK_RC(sk_cut_bounds(of, n_runs, NULL, b.keys, at, cuts, &err), SK_EINVAL);
@@ -166,7 +166,7 @@ static void check_pages(const struct run *runs, const struct sk_keys *const *of,
     struct sk_err err = {.code = 0};
     const struct sk_keys *pages[120];
     struct sk_range ranges[120];
-    struct sk_place *got = sk_alloc(SK_TAG_TEST, (rows + 1) * sizeof *got);
+    struct sk_row_at *got = sk_alloc(SK_TAG_TEST, (rows + 1) * sizeof *got);
     struct sk_merge *m;
     uint32_t n_pages[40], run_of[120], n = 0;
     for (uint32_t r = 0; r < n_runs; r++) {
@@ -194,7 +194,7 @@ static void check_merge(const struct batch *b, const struct sk_key *key, uint32_
     const struct sk_keys *of[40];
     struct sk_keys *whole;
     struct sk_merge *m = NULL;
-    struct sk_place got[64];
+    struct sk_row_at got[64];
     uint32_t *want = sk_alloc(SK_TAG_TEST, (size_t)rows * sizeof *want);
     int64_t at = 0, seen = 0;
     CHECK_OK_ERR(sk_keys_create(&b->schema, &b->array, key, n_keys, &whole, &err), &err);

@@ -17,7 +17,7 @@ struct join {
     const struct ArrowSchema *schema; /* of the result */
     struct sk_block_pick *picks[2];   /* where there is a left row; where there is none */
     struct sk_join *join;
-    struct sk_place *left, *right; /* [cap], of which [at, n) are not given out yet */
+    struct sk_row_at *left, *right; /* [cap], of which [at, n) are not given out yet */
     uint64_t cap, at, n;
     bool busy, begun;
 };
@@ -199,9 +199,9 @@ static sk_rc plan_next(struct join *j, struct sk_block_plan **plan, uint64_t *si
     }
     *plan = NULL;
     if (j->at == j->n) return SK_OK;
-    bool alone = j->left[j->at].run == SK_PLACE_NONE;
+    bool alone = j->left[j->at].run == SK_ROW_NONE;
     uint64_t to = j->at;
-    while (to < j->n && (j->left[to].run == SK_PLACE_NONE) == alone) to++;
+    while (to < j->n && (j->left[to].run == SK_ROW_NONE) == alone) to++;
     for (uint32_t s = 0; s < SIDES; s++) j->side[s].places = (s == LEFT || s == LEFT_KEYS ? j->left : j->right) + j->at;
     sk_rc rc = sk_block_measure_places(j->schema, j->side, SIDES, j->picks[alone], to - j->at, plan, size, err);
     j->at = to;

@@ -25,7 +25,7 @@ struct planned {                  /* a batch that is to be gathered: all that it
     PyObject_HEAD PyObject *keep; /* the structs of what it is gathered from */
     struct sk_block_plan *plan;
     uint64_t size, n, n_columns;
-    struct sk_place *places;        /* [n] */
+    struct sk_row_at *places;        /* [n] */
     const struct ArrowArray **used; /* what the plan points into, too */
     struct sk_block_side side;
 };
@@ -154,7 +154,7 @@ static struct planned *planned_of(PyObject *o) { return (struct planned *)(void 
 static int number_batches(struct rows *r, struct planned *p) {
     uint32_t n = 0;
     for (uint64_t i = 0; i < p->n; i++) {
-        struct sk_place *at = &p->places[i];
+        struct sk_row_at *at = &p->places[i];
         struct held *h = &r->slot.p[at->run];
         SK_DCHECK(h->array && at->row < h->array->length);
         if (h->as >= n || p->used[h->as] != h->array) {
@@ -376,7 +376,7 @@ static PyObject *m_gather(PyObject *module, PyObject *args) {
     if (!PyArg_ParseTuple(args, "O!y*:gather", &PyList_Type, &batches, &places)) return NULL;
     PyObject *keep = PyList_New(0);
     const struct ArrowArray **arrays = NULL;
-    if (!PyList_GET_SIZE(batches) || (size_t)places.len % sizeof(struct sk_place))
+    if (!PyList_GET_SIZE(batches) || (size_t)places.len % sizeof(struct sk_row_at))
         PyErr_SetString(PyExc_ValueError, "gather([batch, ...], pairs of uint32: batch, row)");
     else if (keep) arrays = structs_of(st, batches, keep, &schema);
     if (arrays) {
