@@ -39,7 +39,7 @@ bool sk_look_self(struct sk_look *out, struct sk_look_worker *rows, size_t cap, 
 /* The processes of an engine share one stderr: who writes more than a line there in a signal handler takes turns with the others, waiting for at most a second
  * (then it writes all the same). Async-signal-safe. */
 void sk_look_speak(bool begin);
-/* Of the one whose control segment is there (/proc/<pid>/fd/<n>). */
+/* Looks at the engine that owns the control segment at `path` (/proc/<pid>/fd/<n>). */
 sk_rc sk_look_at(const char *path, struct sk_look *out, struct sk_look_worker *rows, size_t cap, size_t *n, struct sk_err *err) SK_MUST_USE;
 
 /* In a worker of `local`: a descriptor (its own offset) into shared memory where a crash handler may write up to 2 KiB of text that the driver

@@ -72,35 +72,43 @@ struct sk_lworker {               /* a worker, as the driver knows it; what no o
 
 /* By ring or store. SK_EAGAIN: the ring is full now. SK_EFULL: the message needs the store, which is full, and there is no room on disk. Nothing sent then. */
 sk_rc sk_driver_link_send(struct sk_local *l, struct sk_lworker *w, const void *msg, size_t len) SK_MUST_USE;
-/* Never lost: kept until the ring has room. False: too large for the ring, and store and disk are full; only answers of get and wait can be. */
+/* Sends an answer, which is never lost: it is kept until the ring has room. False: it is too large for the ring, and store and disk are full, which can only be of a get or wait. */
 bool sk_driver_link_reply(struct sk_local *l, struct sk_lworker *w, const void *msg, size_t len);
 void sk_driver_link_flush(struct sk_local *l, struct sk_lworker *w);
 void sk_driver_link_error(struct sk_local *l, struct sk_lworker *w, uint64_t req, sk_rc rc, const char *msg);
-/* To a request for one number: `value`, or an error. */
+/* Answers a request for one number: with `value`, or with an error. */
 void sk_driver_link_answer(struct sk_local *l, struct sk_lworker *w, uint64_t req, sk_rc rc, uint64_t value, const struct sk_err *err);
+/* Answers a request for a text as long as `write` says. */
 void sk_driver_link_list(struct sk_local *l, struct sk_lworker *w, uint64_t req,
-                         size_t (*write)(struct sk_local *l, uint64_t what, void *buf, size_t cap),
-                         uint64_t what); /* as long as `write` says */
-bool sk_driver_link_fresh_ids(struct sk_local *l, struct sk_lworker *w,
-                              uint64_t base); /* in a message of w; false: it makes no sense, and w is killed */
-size_t sk_driver_link_hand(const struct sk_lworker *w, char *buf, size_t cap); /* "\nin ...": what it has in hand; as snprintf */
+                         size_t (*write)(struct sk_local *l, uint64_t what, void *buf, size_t cap), uint64_t what);
+/* Ids in a message of w are its own, and new. False: they are not, and w is killed. */
+bool sk_driver_link_fresh_ids(struct sk_local *l, struct sk_lworker *w, uint64_t base);
+/* Writes "\nin ..." and what the worker is at, as snprintf does; nothing if that is not known. */
+size_t sk_driver_link_hand(const struct sk_lworker *w, char *buf, size_t cap);
 void sk_driver_link_kill(struct sk_local *l, struct sk_lworker *w, const char *why);
-/* Asks it to end by itself; nothing is sent to it any more. */
+/* Asks the worker to end by itself. Nothing is sent to it any more. */
 void sk_driver_link_leave(struct sk_local *l, struct sk_lworker *w, const char *why);
-void sk_driver_link_retire(struct sk_local *l, struct sk_lworker *w);                   /* killed and idle: it is given nothing any more */
-void sk_driver_link_kill_task(struct sk_local *l, struct sk_ltask *t, const char *why); /* the worker that it is on */
-void sk_driver_link_interrupt_task(struct sk_local *l, struct sk_lworker *w, uint64_t tid); /* that task of it, as soon as it can be */
-void sk_driver_link_interrupt(struct sk_local *l, struct sk_lworker *w); /* SIGINT for the task w->interrupt, if it still runs there */
+/* A worker that is killed, and idle, is given nothing any more. */
+void sk_driver_link_retire(struct sk_local *l, struct sk_lworker *w);
+/* Kills the worker that the task is on. */
+void sk_driver_link_kill_task(struct sk_local *l, struct sk_ltask *t, const char *why);
+/* Interrupts that task on w, as soon as this is possible. */
+void sk_driver_link_interrupt_task(struct sk_local *l, struct sk_lworker *w, uint64_t tid);
+/* Sends SIGINT for the task w->interrupt, if it still runs there. */
+void sk_driver_link_interrupt(struct sk_local *l, struct sk_lworker *w);
 
 /* Something that it said could not be recorded: nothing it says is listened to any more, and it is killed. */
 void sk_driver_link_unheard(struct sk_local *l, struct sk_lworker *w, const char *why);
-void sk_driver_link_big_read(struct sk_local *l, struct sk_lworker *w, uint64_t off); /* it has copied the big message there */
-void sk_driver_link_bind(struct sk_lworker *w, struct sk_lactor *a);                  /* it is this actor's from now on */
-void sk_driver_link_actor_dead(struct sk_lworker *w,
-                               uint64_t aid);    /* its actor died, and its process lives: of no use to others, user state is in it */
-void sk_driver_link_dying(struct sk_lworker *w); /* its process has ended */
+/* The worker has copied the big message at `off`. */
+void sk_driver_link_big_read(struct sk_local *l, struct sk_lworker *w, uint64_t off);
+/* The worker is this actor's from now on. */
+void sk_driver_link_bind(struct sk_lworker *w, struct sk_lactor *a);
+/* The actor of w is dead, and its process lives. It is of no use to others, because user state is in it. */
+void sk_driver_link_actor_dead(struct sk_lworker *w, uint64_t aid);
+void sk_driver_link_dying(struct sk_lworker *w);                                  /* its process has ended */
 static inline void sk_driver_link_reported(struct sk_lworker *w) { w->n_done++; } /* a task */
 static inline void sk_driver_link_busy(struct sk_lworker *w) { w->idle_since_ns = 0; }
-void sk_driver_link_free(struct sk_lworker *w); /* it has ended, and nobody waits in it */
+/* The process has ended, and nobody waits in it. */
+void sk_driver_link_free(struct sk_lworker *w);
 
 #endif

@@ -13,29 +13,32 @@ struct sk_lactor;
 struct sk_req;
 struct sk_inl;
 
-/* What parts below tell parts above: raised by the one in front, heard by the one behind. loop.c has the table; everything else calls downwards. */
+/* What parts below tell parts above, which they may not call: the comment names who calls it. loop.c has the table. */
 struct sk_upcalls {
-    void (*due)(struct sk_local *l, struct sk_ltask *t);            /* object: the last argument that it waited for is there */
-    void (*answer)(struct sk_local *l, struct sk_req *q, sk_rc rc); /* object, space: what it waited for is there, or cannot be had */
-    void (*lost)(struct sk_local *l, uint64_t oid);                 /* object, task: a value was found gone */
-    void (*relics)(struct sk_local *l);                             /* object: what nobody reads any more may go */
-    void (*unkept)(struct sk_local *l, struct sk_ltask *t);         /* object: lineage let it go */
-    void (*ended)(struct sk_local *l, struct sk_ltask *t);          /* task: of one that lineage may want, its arguments still held */
-    void (*unreferenced)(struct sk_local *l, struct sk_lactor *a);  /* object: nobody can name it any more */
-    void (*call_ready)(struct sk_ltask *t);                         /* task: the arguments of a held call are there */
-    void (*call_over)(struct sk_ltask *t);                          /* task: a call has ended */
-    void (*advance)(struct sk_local *l, struct sk_lactor *a);       /* task, space: it may go on */
-    void (*init_failed)(struct sk_local *l, struct sk_lactor *a, uint32_t kind, struct sk_inl *error); /* task: its constructor */
-    void (*came_back)(struct sk_local *l); /* space: what can begin now begins, before more room is looked for */
-    sk_rc (*full)(struct sk_local *l, uint32_t proc, uint64_t len, sk_off *off,
-                  struct sk_err *err); /* link: the store is, and the message must go */
+    void (*due)(struct sk_local *l, struct sk_ltask *t);            /* object: the last argument that t waited for exists */
+    void (*answer)(struct sk_local *l, struct sk_req *q, sk_rc rc); /* object, space: what q waited for exists, or cannot be had */
+    void (*lost)(struct sk_local *l, uint64_t oid);                 /* object, task: the value of this object was found lost */
+    void (*relics)(struct sk_local *l);                             /* object: some bytes of lost values may have no reader any more */
+    void (*unkept)(struct sk_local *l, struct sk_ltask *t);         /* object: lineage does not keep t any more */
+    void (*ended)(struct sk_local *l, struct sk_ltask *t); /* task: t has ended, and lineage may want it; it still holds its arguments */
+    void (*unreferenced)(struct sk_local *l, struct sk_lactor *a); /* object: the last handle of the actor is gone */
+    void (*call_ready)(struct sk_ltask *t);                        /* task: the arguments of this call exist */
+    void (*call_over)(struct sk_ltask *t);                         /* task: this call has ended */
+    void (*advance)(struct sk_local *l, struct sk_lactor *a);      /* task, space: the actor may have something to send */
+    void (*init_failed)(struct sk_local *l, struct sk_lactor *a, uint32_t kind,
+                        struct sk_inl *error); /* task: its constructor has failed */
+    void (*came_back)(struct sk_local *l);     /* space: values were read from disk: tasks that have all arguments begin now */
+    /* link: a message that cannot wait does not fit into the store: memory of the overflow for it */
+    sk_rc (*full)(struct sk_local *l, uint32_t proc, uint64_t len, sk_off *off, struct sk_err *err);
 };
 
 extern const struct sk_upcalls sk_upcalls;
 
-void sk_loop_dispatch(struct sk_local *l); /* place what can be placed */
+/* Gives workers to tasks and actors, as far as that is possible now. */
+void sk_loop_dispatch(struct sk_local *l);
 void sk_loop_dispatch_at(struct sk_local *l, int64_t now_ns);
 struct sk_pace_view sk_loop_view(const struct sk_local *l, int64_t now_ns, uint32_t n_messages);
-void sk_loop_fail_waiting(struct sk_local *l, sk_rc rc, const char *why); /* all that wait for a worker */
+/* Ends all tasks and actors that wait for a worker. */
+void sk_loop_fail_waiting(struct sk_local *l, sk_rc rc, const char *why);
 
 #endif

@@ -29,9 +29,11 @@ void sk_moves_init(struct sk_local *l);
 void sk_moves_close(struct sk_local *l);
 sk_rc sk_moves_follow(struct sk_local *l, struct sk_sink *s, struct sk_err *err) SK_MUST_USE;
 void sk_moves_unfollow(struct sk_local *l, struct sk_sink *s);
-uint32_t sk_moves_number(const struct sk_local *l, const struct sk_sink *s); /* 0: it follows nothing */
-void sk_moves_note(struct sk_local *l, const struct sk_stored *st,
-                   bool disk);          /* st has a follower: it has just gone to disk, or come back */
-void sk_moves_tell(struct sk_local *l); /* calls the sinks, which may submit and cancel: where nothing is half done */
+/* The number of a sink that follows its values; 0: it does not. */
+uint32_t sk_moves_number(const struct sk_local *l, const struct sk_sink *s);
+/* A value that somebody follows has just gone to disk, or come back. */
+void sk_moves_note(struct sk_local *l, const struct sk_stored *st, bool disk);
+/* Calls the sinks, which may submit and cancel: only where nothing is half done. */
+void sk_moves_tell(struct sk_local *l);
 
 #endif

@@ -25,12 +25,13 @@ enum { SK_O_PENDING, SK_O_READY, SK_O_ACTOR };
 struct sk_obj {
     uint64_t id;
     uint8_t state, where; /* READY: SK_V_INLINE, SK_V_STORE or SK_V_DISK */
-    bool gone : 1;        /* READY, but the value is lost: found out when it is needed next (test hook store.lose) */
-    bool known : 1;       /* to lineage: told when it is freed */
-    bool awaited : 1;     /* PENDING, and a kept task needs it: held until its maker is over and so may be kept, too */
-    bool spoiled : 1;     /* its bytes came back wrong from disk */
-    bool stream_end : 1;  /* PENDING until a stream ends; no maker: it is never lost */
-    uint8_t why;          /* enum sk_lost_why: what it is when lineage knows no maker */
+    bool gone : 1;        /* the value of a READY object is lost, which is noticed when it is needed next (test hook store.lose) */
+    bool known : 1;       /* lineage knows it, and has to be told when it is freed */
+    bool awaited
+        : 1; /* a task that lineage keeps needs it, while PENDING: it is held until its own maker has ended, which lineage keeps, too */
+    bool spoiled : 1;    /* its bytes were wrong when they were read from disk */
+    bool stream_end : 1; /* it stands for the end of a stream; it has no maker, and is never lost */
+    uint8_t why;         /* enum sk_lost_why: the reason that an error gives when the value is lost and lineage knows no maker */
     uint32_t kind;
     uint64_t len;
     union {
@@ -38,15 +39,16 @@ struct sk_obj {
         uint64_t off;
         struct sk_lactor *actor;
     } u;
-    struct sk_ltask *maker; /* while the task is known: PENDING always, READY while lineage keeps it */
-    struct sk_dep *deps;    /* tasks and requests that wait for it: PENDING, or on disk */
-    struct sk_stored *st;   /* READY, in the store or on disk; NULL: it cannot be spilled */
+    struct sk_ltask *maker; /* the task that makes it: always while PENDING, and while READY if lineage keeps the task */
+    struct sk_dep *deps;    /* tasks and requests that wait for it, while it is PENDING or on disk */
+    struct sk_stored *st;   /* of a READY value in the store or on disk; NULL: it cannot be evicted */
 };
 
-struct sk_dep { /* one waiter of one object, or of the next yield of one stream; in two lists, each with the place that points to it */
-    struct sk_dep *next, **at;      /* of what is waited for, the youngest first */
-    struct sk_dep *more, **more_at; /* of who waits: `waits` of the task or request */
-    struct sk_ltask *task;          /* either */
+struct
+    sk_dep { /* a task or a request waits for an object, or for the next yield of a stream. It is in two lists, and knows the pointers that lead to it. */
+    struct sk_dep *next, **at;      /* others that wait for the same, the youngest first */
+    struct sk_dep *more, **more_at; /* what else the same task or request waits for: its `waits` */
+    struct sk_ltask *task;          /* one of these two waits; the other is NULL */
     struct sk_req *req;
 };
 

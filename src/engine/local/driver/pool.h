@@ -42,30 +42,36 @@ struct sk_worker_pool {          /* pool.c */
 
 sk_rc sk_pool_open(struct sk_local *l, const struct sk_engine_conf *conf, struct sk_err *err) SK_MUST_USE; /* starts nothing */
 void sk_pool_close(struct sk_local *l);
-/* So many processes can be had: max_workers or, for a second after the system refused one several times in a row, as many as there were. */
+/* How many processes there may be: max_workers, or as many as there were for a second after the system refused one several times in a row. */
 uint32_t sk_pool_limit(const struct sk_local *l);
-/* Asked when no idle worker will do. NULL: refused, or at the limit; there an idle one is told to make room, and its death asks again. */
+/* Makes a worker. NULL: the system refuses one, or there are as many as there may be; then an idle worker of another kind is told to end, and its end looks again. */
 struct sk_lworker *sk_pool_spawn(struct sk_local *l);
 /* What the fork server said of w: it has made its process; the system refused to (errno `e`). */
 void sk_pool_started(struct sk_local *l, struct sk_lworker *w, int32_t pid);
 void sk_pool_refused(struct sk_local *l, struct sk_lworker *w, int32_t e);
-void sk_pool_ended(struct sk_lworker *w, int32_t pid);                     /* its process, which may not have been told of before */
-void sk_pool_ready(struct sk_local *l, struct sk_lworker *w, int32_t pid); /* its first words */
-void sk_pool_gone(struct sk_local *l, struct sk_lworker *w);               /* its process has ended: its slot is free */
-void sk_pool_bad_start(struct sk_local *l, const char *why); /* after several in a row what waits for workers fails, by the loop */
+/* Its process has ended. pid: for one that the fork server had not told of. */
+void sk_pool_ended(struct sk_lworker *w, int32_t pid);
+/* The first message of w has come: it can be given tasks. */
+void sk_pool_ready(struct sk_local *l, struct sk_lworker *w, int32_t pid);
+/* Its process has ended: its slot is free. */
+void sk_pool_gone(struct sk_local *l, struct sk_lworker *w);
+/* A process ended before it was ready. After several in a row the loop fails what waits for workers. */
+void sk_pool_bad_start(struct sk_local *l, const char *why);
 static inline uint32_t sk_pool_worker_state(const struct sk_lworker *w) { /* of sk_worker_info */
     return w->killed ? 3 : w->place.state == SK_W_STARTING ? 0 : w->place.state == SK_W_IDLE ? 1 : 2;
 }
-/* From time to time: what lies, not begun, on a worker whose process is stopped (SIGSTOP, a debugger) goes elsewhere. */
+/* Takes tasks that have not begun off workers whose process is stopped (SIGSTOP, a debugger). Called from time to time. */
 void sk_pool_look(struct sk_local *l, int64_t now_ns);
-void sk_pool_reap(struct sk_local *l, int64_t now_ns);                    /* idle workers, leases, punching */
+/* Looks at idle workers, at leases, and at pages of the store that nobody uses. */
+void sk_pool_reap(struct sk_local *l, int64_t now_ns);
 sk_rc sk_pool_server(struct sk_local *l, struct sk_err *err) SK_MUST_USE; /* a fork server */
-/* It has ended; its workers are dead, and not buried yet. True: by itself. */
-bool sk_pool_fd_lost(const struct sk_local *l); /* the user has closed descriptors that workers are made with */
+/* True if the user has closed descriptors that workers are made with. */
+bool sk_pool_fd_lost(const struct sk_local *l);
+/* The fork server has ended, and with it its workers, whose ends are not dealt with yet. True: it ended by itself. */
 bool sk_pool_server_gone(struct sk_local *l);
-/* One ended, or could not be started, and no worker was ready: the next one has to wait, or what waits for workers fails, by the loop. */
+/* A fork server ended, or could not be started, before any worker was ready: the next one is started after a while, or the loop fails what waits for workers. */
 void sk_pool_server_failed(struct sk_local *l, bool by_itself, const char *why);
-/* The text of in_vain into why[cap], which is the only one who gets it. */
+/* Moves the text of in_vain into why[cap]. */
 void sk_pool_take_in_vain(struct sk_local *l, char *why, size_t cap);
 bool sk_pool_any_up(const struct sk_local *l);
 bool sk_pool_check(const struct sk_local *l);

@@ -25,16 +25,20 @@ struct sk_req { /* a worker that waits: GET, WAIT, NEXT, PEEK; or somebody who w
 };
 
 void sk_reqs_init(struct sk_local *l);
-void sk_reqs_free(struct sk_local *l);                              /* those of workers, unanswered: the engine ends */
-void sk_reqs_worker_gone(struct sk_local *l, struct sk_lworker *w); /* nobody waits in it any more */
-void sk_req_fire_all(struct sk_local *l);                           /* those who watch in the driver */
+/* Frees the requests of workers without an answer, at the end of the engine. */
+void sk_reqs_free(struct sk_local *l);
+/* Frees the requests of a worker that has ended. */
+void sk_reqs_worker_gone(struct sk_local *l, struct sk_lworker *w);
+/* Tells all who watch in the driver. */
+void sk_req_fire_all(struct sk_local *l);
 void sk_req_wait(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct sk_rd *r); /* GET, WAIT */
 void sk_req_next(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct sk_rd *r); /* NEXT, PEEK */
-/* Of the driver (w NULL), or of a worker, with the number of its request. SK_EDONE: it is there already. */
+/* Watches an object or the next yield of a stream, for the driver (w NULL) or for a worker. SK_EDONE: it exists already. */
 sk_rc sk_req_watch(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t oid, uint64_t tid, struct sk_watch *watch,
                    struct sk_err *err) SK_MUST_USE;
 void sk_req_unwatch(struct sk_local *l, struct sk_lworker *w, uint64_t req);
-void sk_req_fire(struct sk_local *l, struct sk_req *q); /* and frees it */
+/* Tells who watches, and frees the request. */
+void sk_req_fire(struct sk_local *l, struct sk_req *q);
 void sk_req_reply(struct sk_local *l, struct sk_req *q, sk_rc rc);
 void sk_req_free(struct sk_local *l, struct sk_req *q);
 

@@ -19,7 +19,7 @@ struct sk_sink;
 struct sk_event;
 struct sk_err;
 
-/* What few tasks need: finished ones that lineage keeps, those run again, those whose arguments were lost under them. */
+/* What only few tasks have: those that lineage keeps, those that run again, and those that lost an argument while a worker read it. */
 struct sk_task_extra {
     struct sk_val_vec {
         struct sk_kept_val {
@@ -28,25 +28,25 @@ struct sk_task_extra {
             uint32_t kind;
         } *p;
         uint32_t n, cap;
-    } vals; /* small arguments: no task need make them */
+    } vals; /* copies of small arguments, so that no task has to make them again */
     struct sk_index_vec {
         uint32_t *p;
         uint32_t n, cap;
-    } wanted;        /* lost yields that this attempt makes again, rising */
-    uint32_t n_made; /* of them */
+    } wanted;        /* indices of the lost yields that this attempt makes again, rising */
+    uint32_t n_made; /* how many of them have been made */
     struct sk_old_vec {
         struct sk_old {
             uint64_t oid, off;
         } *p;
         uint32_t n, cap;
-    } old; /* lost arguments that its worker still reads: pinned for it */
+    } old; /* lost arguments whose bytes its worker still reads; they are pinned for it */
     struct sk_part_vec {
         struct sk_part {
             uint64_t oid;
             uint32_t arg;
         } *p;
         uint32_t n, cap;
-    } parts; /* objects of arguments that are parts of what is on disk */
+    } parts; /* arguments that are a part of a value on disk, each with the object made for it (part.h) */
 };
 
 /* A task's states. What may follow which, and what holds in each, is this table; sk_ltask_to asserts it at each step, sk_local_check for all tasks.
@@ -162,39 +162,50 @@ static inline bool sk_ltask_is_stream(const struct sk_ltask *t) { return t->spec
 static inline bool sk_ltask_cancelled(const struct sk_ltask *t) { return t->stop >= SK_STOP_CANCELLED; } /* by somebody, or by the engine */
 static inline void sk_ltask_stop_for(struct sk_ltask *t, enum sk_tstop why) { t->stop = (uint8_t)SK_MAX(t->stop, why); }
 static inline void sk_ltask_made_bulky(struct sk_ltask *t) { t->kept = (uint8_t)SK_MAX(t->kept, SK_KEPT_WANTED); }
-void sk_ltask_queue(struct sk_local *l, struct sk_ltask *t); /* READY, in line for a worker; of no actor */
+/* READY, in line for a worker. The task is of no actor. */
+void sk_ltask_queue(struct sk_local *l, struct sk_ltask *t);
 
-void sk_ltasks_init(struct sk_local *l, int32_t retries); /* of a task that says nothing of its own */
+/* `retries`: max_retries of a task that says nothing about it. */
+void sk_ltasks_init(struct sk_local *l, int32_t retries);
 void sk_ltasks_free(struct sk_local *l);
 sk_rc sk_ltask_make(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t base_id, struct sk_bytes spec, struct sk_sink *sink,
                     struct sk_ltask **out, struct sk_err *err);
-/* Are all arguments there? SK_OK; SK_EAGAIN: one is lost, t waits for it now (`errors`, and one is an error, or shorter than the part of it that is wanted: t is
- * WAITING for nothing, and sk_ltask_ready ends it); SK_ENOMEM: nothing changed. */
+/* Looks whether all arguments exist. SK_OK: they do. SK_EAGAIN: one is lost, and t waits for it now; or, with `errors`, one is an error or too short for the part
+ * that is wanted, and t is WAITING for nothing: the caller has to call sk_ltask_ready, which ends it. SK_ENOMEM: nothing changed. */
 sk_rc sk_ltask_look(struct sk_local *l, struct sk_ltask *t, bool errors) SK_MUST_USE;
 sk_rc sk_ltask_take_args(struct sk_local *l, struct sk_ltask *t, struct sk_err *err) SK_MUST_USE;
 void sk_ltask_let_args_go(struct sk_local *l, struct sk_ltask *t);
 void sk_ltask_forget_deps(struct sk_ltask *t);
-void sk_ltask_ready(struct sk_local *l, struct sk_ltask *t); /* all its arguments were there a moment ago */
-/* The same, said by the end of another: here or later, in the loop that looks already. */
+/* All arguments exist: the task is READY, or ends with the error that one of them is. */
+void sk_ltask_ready(struct sk_local *l, struct sk_ltask *t);
+/* As sk_ltask_ready, when the end of another task made the last argument. If that is under way already, this task follows it: no recursion. */
 void sk_ltask_due(struct sk_local *l, struct sk_ltask *t);
-void sk_ltask_emit(struct sk_ltask *t, struct sk_event *ev);                            /* to its sink, if it has one */
-void sk_ltask_retry(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *why); /* what ended this attempt */
+/* Gives the event to the sink of the task, if it has one. */
+void sk_ltask_emit(struct sk_ltask *t, struct sk_event *ev);
+/* The task runs again. `rc` and `why` say how the attempt before ended, for the history. */
+void sk_ltask_retry(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *why);
 void sk_ltask_cancel(struct sk_local *l, struct sk_ltask *t, bool force);
-void sk_ltask_cancel_by(struct sk_local *l, uint64_t tid, uint32_t flags); /* of engine.h; also of a task that is not known any more */
+/* As engine.h says of cancel; the task need not be known any more. */
+void sk_ltask_cancel_by(struct sk_local *l, uint64_t tid, uint32_t flags);
 void sk_ltask_finish_error(struct sk_local *l, struct sk_ltask *t, uint32_t kind, const void *bytes, size_t n);
 void sk_ltask_fail(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *fmt, ...) SK_PRINTF(4, 5);
-void sk_ltask_fail_cancelled(struct sk_local *l, struct sk_ltask *t); /* or says why else it was stopped */
+/* Ends a task that was asked to stop, with the reason that t->stop gives. */
+void sk_ltask_fail_cancelled(struct sk_local *l, struct sk_ltask *t);
 void sk_ltask_end(struct sk_local *l, struct sk_ltask *t);
-void sk_ltask_aside_free(struct sk_ltask *t); /* t->aside */
-/* Stopped for memory once: it runs when no other does. Its place has such a shape then, which is never the one that it asked for. */
+/* Frees t->aside. */
+void sk_ltask_aside_free(struct sk_ltask *t);
+/* True if the task was stopped for memory once, and so runs only when no other does: it is placed with a shape that says so. */
 static inline bool sk_ltask_alone(const struct sk_ltask *t) { return t->place.shape != t->spec.shape; }
 void sk_ltask_stopped_for_memory(struct sk_ltask *t);
-sk_rc sk_ltask_run_alone(struct sk_local *l, struct sk_ltask *t, struct sk_err *err) SK_MUST_USE; /* from now on */
-sk_rc sk_ltask_enter(struct sk_local *l, struct sk_ltask *t); /* into the table of tasks and its counts, until sk_ltask_free; SK_ENOMEM */
+/* From now on the task runs only when no other task does. */
+sk_rc sk_ltask_run_alone(struct sk_local *l, struct sk_ltask *t, struct sk_err *err) SK_MUST_USE;
+/* Puts the task into the table of tasks, and counts it, until sk_ltask_free. SK_ENOMEM. */
+sk_rc sk_ltask_enter(struct sk_local *l, struct sk_ltask *t);
 /* A stream of process `proc` that was not accepted: whoever reads it finds the reason. */
 void sk_ltask_refused_stream(struct sk_local *l, uint32_t proc, uint64_t id, struct sk_inl *error);
 void sk_ltask_free(struct sk_local *l, struct sk_ltask *t);
-void sk_ltask_kept_free(struct sk_local *l, struct sk_ltask *t); /* lineage let it go */
+/* Lineage does not keep the task any more: it is freed, unless it is still needed. */
+void sk_ltask_kept_free(struct sk_local *l, struct sk_ltask *t);
 struct sk_verdict_task sk_ltask_case(struct sk_local *l, const struct sk_ltask *t);
 
 #endif

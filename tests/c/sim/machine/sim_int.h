@@ -93,7 +93,7 @@ struct sk_proc {
     int64_t at_ns;                /* STARTING, DEAD: when that is over */
     int64_t doom_ns;              /* LIVE: killed then; INT64_MAX: not */
     int64_t ready_ns;             /* LIVE: not resumed before */
-    bool slow, asleep, spin, cut; /* cut: nothing that it said and did not arrive will */
+    bool slow, asleep, spin, cut; /* cut: the link is cut, and messages in flight are lost */
     struct sk_bell *bell;         /* asleep */
     uint32_t seen;
     int64_t until_ns;
