@@ -76,7 +76,28 @@ OWNERS = {  # of what the driver of the local engine keeps: the files in which i
     "sk_lworker.watches": "request pool",
     "sk_lworker.n_mem_waits": "space_memory",
     "sk_lworker.has_lease": "space_memory",
-    "t->state": "task",  # of a task; others call sk_ltask_to
+    "sk_ltask": "task",  # and below: what other parts keep of a task
+    "sk_ltask.aside": "task recover part",
+    "sk_ltask.kept": "task recover",
+    "sk_ltask.let_go": "task recover",
+    "sk_ltask.remake": "task recover",
+    "sk_ltask.stop": "task recover",
+    "sk_ltask.actor": "actor",
+    "sk_ltask.caller": "actor",
+    "sk_ltask.held": "actor",
+    "sk_ltask.kind": "actor submit",
+    "sk_ltask.on": "task actor send death",  # the lists of these
+    "sk_ltask.claim": "send",
+    "sk_ltask.worker": "send death",
+    "sk_ltask.was_started": "death",
+    "sk_ltask.actor_lives": "death",
+    "sk_ltask.n_unready": "task object",
+    "sk_ltask.space_epoch": "space_mark",
+    "sk_ltask.ran_on": "state",
+    "sk_ltask.ran_slot": "state",
+    "sk_ltask.start_ns": "state",
+    "sk_ltask.end_ns": "state",
+    **{f"sk_ltask.{x}": "task stream yield" for x in "yields note_hash n_yielded n_taken n_released stream differs end_error end_rc end_failed end_kind end_inl end_oid".split()},
 }
 OWNED_BY_MEMBER = {
     "actor": "sk_lactor",

@@ -493,9 +493,8 @@ void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, bool charged,
     if (a->init->state != SK_T_WAITING && a->init->state != SK_T_READY)
         sk_ltask_to(a->init, SK_T_READY);                                                    /* its return object keeps its first value */
     if (a->init->start_ns && !a->init->end_ns) sk_state_attempt(l, a->init, SK_EACTOR, why); /* its constructor ran */
-    a->init->ran_on = 0;
-    a->init->start_ns = a->init->end_ns = 0;
-    a->init->attempt++;
+    sk_state_not_run(a->init);
+    sk_ltask_again(a->init, a->init->retries_left);
     sk_actor_advance(l, a);
 }
 

@@ -43,11 +43,7 @@ static void collect(struct sk_lworker *w, struct sk_list *lost) {
         uint64_t c = atomic_load_explicit(&w->sh->claims[t->claim], memory_order_acquire);
         SK_ASSERT(t->worker == w && t->state == SK_T_SENT);
         t->was_started = c == (t->id << 2 | SK_CLAIM_STARTED) || c == (t->id << 2 | SK_CLAIM_CANCELLED);
-        if (t->was_started) {
-            t->ran_on = w->pid;
-            t->ran_slot = w->slot;
-            if (atomic_load(&w->sh->task) == t->id) t->start_ns = atomic_load(&w->sh->since_ns);
-        }
+        if (t->was_started) sk_state_ran(t, w, atomic_load(&w->sh->task) == t->id ? atomic_load(&w->sh->since_ns) : t->start_ns, 0);
         t->worker = NULL;
         sk_ltask_to(t, SK_T_LEFT);
         sk_list_del(it);
@@ -91,12 +87,9 @@ static void fail(const struct inquest *q, struct sk_ltask *t, sk_rc rc, bool res
 }
 
 static void again(struct inquest *q, struct sk_ltask *t, const struct sk_verdict *v) {
-    if (v->charged && t->retries_left > 0) t->retries_left--;
+    if (v->charged) sk_ltask_charge(t);
     if (t->actor) {
-        if (v->attempt) {
-            sk_state_attempt(q->l, t, SK_EACTOR, q->why);
-            t->attempt++;
-        }
+        if (v->attempt) sk_ltask_next_attempt(q->l, t, SK_EACTOR, q->why);
         sk_ltask_to(t, SK_T_READY);
         sk_list_push_back(&q->again, &t->on);
     } else if (v->attempt) {

@@ -39,13 +39,12 @@ static enum sk_verdict_over verdict_of(const struct sk_ltask *t, uint32_t status
 
 static void runs_again(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *why) {
     struct sk_lactor *a = t->actor;
-    if (t->retries_left > 0) t->retries_left--;
+    sk_ltask_charge(t);
     if (!a) {
         sk_ltask_retry(l, t, rc, why);
         return;
     }
-    sk_state_attempt(l, t, rc, why);
-    t->attempt++;
+    sk_ltask_next_attempt(l, t, rc, why);
     l->stats.n_retries++;
     sk_ltask_to(t, SK_T_READY);
     sk_actor_call_again(a, t);
@@ -130,10 +129,7 @@ static void on_DONE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     if (t) {
         sk_ltask_left(l, t, w, h.run_ns);
         SK_DCHECK(t->state == SK_T_LEFT);
-        t->ran_on = w->pid;
-        t->ran_slot = w->slot;
-        t->start_ns = h.start_ns;
-        t->end_ns = h.start_ns + h.run_ns;
+        sk_state_ran(t, w, h.start_ns, h.start_ns + h.run_ns);
     }
     if ((h.status & SK_DONE_LEAVE) && !w->actor && !w->killed) retire(l, w);
     enum sk_verdict_over over = t ? verdict_of(t, h.status) : SK_OVER_WELL;

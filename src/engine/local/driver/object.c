@@ -86,6 +86,7 @@ sk_rc sk_dep_add(struct sk_dep **list, struct sk_ltask *t, struct sk_req *q) {
     if (d->next) d->next->at = &d->next;
     if (d->more) d->more->more_at = &d->more;
     *list = *waits = d;
+    if (t) t->n_unready++;
     return SK_OK;
 }
 

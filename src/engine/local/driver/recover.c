@@ -308,12 +308,10 @@ static bool bring_back_values(struct sk_local *l, struct sk_ltask *t, struct sk_
 
 /* Before any of them runs, all hold their arguments: nothing of the plan can go away under way. */
 static sk_rc begin_again(struct sk_local *l, struct sk_ltask *t, int32_t retries, struct sk_obj_id_vec *back) {
-    SK_ASSERT(t->kept == SK_KEPT_YES && t->state == SK_T_ENDED && !t->holds_args); /* else it would run twice at once */
-    t->attempt++;
-    t->retries_left = retries;
+    SK_ASSERT(t->kept == SK_KEPT_YES && t->state == SK_T_ENDED && !t->holds_args && !t->n_unready); /* else it would run twice at once */
+    sk_ltask_again(t, retries);
     t->remake = true;
     if (t->stop != SK_STOP_STANDS) t->stop = SK_STOP_NONE;
-    t->n_unready = 0;
     sk_ltask_to(t, SK_T_WAITING);
     if (!sk_map_get(&l->tasks, t->id) && sk_ltask_enter(l, t) != SK_OK) return SK_ENOMEM;
     if (t->stop == SK_STOP_STANDS && !sk_ltask_is_stream(t)) return SK_OK; /* what a stream gave before its end may be wanted */

@@ -39,7 +39,6 @@ sk_rc sk_space_args(struct sk_local *l, struct sk_ltask *t) {
             sk_ltask_forget_deps(t);
             return SK_ENOMEM;
         }
-        t->n_unready++;
         sk_stored_want(l, o);
     }
     if (!t->n_unready) return SK_OK;

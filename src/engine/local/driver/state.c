@@ -46,6 +46,17 @@ void sk_state_attempt(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const ch
     memcpy(text, &code, 4);
     int n = snprintf(text + 4, sizeof text - 4, "%s", why);
     past(l, t, SK_KIND_ENGINE_ERROR, (struct sk_bytes){text, 4 + SK_MIN((size_t)n, sizeof text - 5) + 1});
+    sk_state_not_run(t);
+}
+
+void sk_state_ran(struct sk_ltask *t, const struct sk_lworker *w, int64_t start_ns, int64_t end_ns) {
+    t->ran_on = w->pid;
+    t->ran_slot = w->slot;
+    t->start_ns = start_ns;
+    t->end_ns = end_ns;
+}
+
+void sk_state_not_run(struct sk_ltask *t) {
     t->ran_on = 0;
     t->start_ns = t->end_ns = 0;
 }

@@ -13,6 +13,8 @@ struct sk_lactor;
 struct sk_rd;
 
 void sk_state_ended(struct sk_local *l, struct sk_ltask *t, uint32_t error_kind, struct sk_bytes error); /* kind 0: it succeeded */
+void sk_state_ran(struct sk_ltask *t, const struct sk_lworker *w, int64_t start_ns, int64_t end_ns);     /* end_ns 0: it did not end */
+void sk_state_not_run(struct sk_ltask *t);                                                               /* its next attempt has not */
 void sk_state_attempt(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *why);                /* it runs again */
 void sk_state_actor_gone(struct sk_local *l, struct sk_lactor *a);
 void sk_state_worker_gone(struct sk_local *l, const struct sk_lworker *w, const struct sk_verdict_worker *died, const char *why);

@@ -32,7 +32,7 @@ static void submit_call(struct sk_local *l, struct sk_ltask *t) {
         sk_ltask_fail(l, t, SK_ENOMEM, "no memory to record a call of an actor");
         return;
     }
-    if (t->retries_left == 0) t->retries_left = a->max_task_retries;
+    if (t->retries_left == 0) sk_ltask_may_repeat(t, a->max_task_retries);
     if (t->n_unready == 0) sk_ltask_ready(l, t);
 }
 

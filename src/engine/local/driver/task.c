@@ -237,7 +237,6 @@ sk_rc sk_ltask_look(struct sk_local *l, struct sk_ltask *t, bool errors) {
                 sk_ltask_forget_deps(t);
                 return SK_ENOMEM;
             }
-            t->n_unready++;
         }
         bad |= o->state == SK_O_READY && SK_KIND_IS_ERROR(o->kind);
         bad |=
@@ -349,7 +348,6 @@ sk_rc sk_ltask_take_args(struct sk_local *l, struct sk_ltask *t, struct sk_err *
             sk_ltask_forget_deps(t);
             goto undo;
         }
-        t->n_unready++;
     }
     t->holds_args = true;
     return SK_OK;
@@ -412,10 +410,25 @@ sk_rc sk_ltask_make(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t 
     return SK_OK;
 }
 
-void sk_ltask_retry(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *why) {
-    SK_DCHECK(!t->actor && t->holds_args);
+void sk_ltask_next_attempt(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *why) {
     sk_state_attempt(l, t, rc, why);
     t->attempt++;
+}
+
+void sk_ltask_again(struct sk_ltask *t, int32_t retries) {
+    t->attempt++;
+    t->retries_left = retries;
+}
+
+void sk_ltask_may_repeat(struct sk_ltask *t, int32_t retries) { t->retries_left = retries; }
+
+void sk_ltask_charge(struct sk_ltask *t) {
+    if (t->retries_left > 0) t->retries_left--;
+}
+
+void sk_ltask_retry(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *why) {
+    SK_DCHECK(!t->actor && t->holds_args);
+    sk_ltask_next_attempt(l, t, rc, why);
     l->stats.n_retries++;
     if (t->stop == SK_STOP_RESTART) t->stop = SK_STOP_NONE;
     sk_ltask_queue(l, t);

@@ -182,6 +182,11 @@ void sk_ltask_ready(struct sk_local *l, struct sk_ltask *t);
 void sk_ltask_due(struct sk_local *l, struct sk_ltask *t);
 /* Gives the event to the sink of the task, if it has one. */
 void sk_ltask_emit(struct sk_ltask *t, struct sk_event *ev);
+/* Its attempt has ended, as `rc` and `why` say, for the history, and another one follows. */
+void sk_ltask_next_attempt(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *why);
+void sk_ltask_may_repeat(struct sk_ltask *t, int32_t retries); /* so often */
+void sk_ltask_charge(struct sk_ltask *t);                      /* that costs a retry */
+void sk_ltask_again(struct sk_ltask *t, int32_t retries);      /* after its end, as another attempt that may be repeated so often */
 /* The task runs again. `rc` and `why` say how the attempt before ended, for the history. */
 void sk_ltask_retry(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *why);
 void sk_ltask_cancel(struct sk_local *l, struct sk_ltask *t, bool force);
