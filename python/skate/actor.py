@@ -1,7 +1,7 @@
 """@remote classes: ActorClass, ActorHandle, ActorMethod. A method object is made at its first use and kept in the handle; its `remote` is the
 C method of its Template. A handle that goes to another process takes the names of the methods with it, not the class.
 
-Names, namespaces, lifetimes and concurrency groups are the engine's (engine/names.c, local/actor.c); here is only their spelling."""
+Names, namespaces, lifetimes and concurrency groups are the engine's (engine/names.c, local/driver/actor.c); here is only their spelling."""
 
 import _pickle as pickle  # without re and struct
 import functools

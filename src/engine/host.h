@@ -23,7 +23,7 @@ struct sk_worker_hooks {                                                /* each 
 };
 sk_rc sk_worker_serve(struct sk_runner *runner, const struct sk_worker_hooks *hooks, bool *was_worker, struct sk_err *err) SK_MUST_USE;
 
-/* What is seen of a local engine from outside of it, without its lock: see local/look.c. */
+/* What is seen of a local engine from outside of it, without its lock: see local/wire/look.c. */
 struct sk_look {
     int32_t driver_pid;
     char waits[512]; /* what a caller in the driver waits for; "": nothing, or not for long */
@@ -48,7 +48,7 @@ int sk_worker_crash_fd(void);
 /* In a worker of `local`: what the running task has in hand, for the message about its death: cut at 500 bytes. Elsewhere nothing. 20 ns. */
 void sk_worker_doing(const char *text, size_t n);
 
-/* What workers of `local` write to stdout and stderr (local/prints.c). The program opens it before the engine and closes it after that (conf.h). */
+/* What workers of `local` write to stdout and stderr (local/wire/prints.c). The program opens it before the engine and closes it after that (conf.h). */
 struct sk_prints;
 struct sk_prints_news {
     const _Atomic uint32_t *now; /* counts what Python code printed in workers */

@@ -1,4 +1,4 @@
-"""list_*, get_*, summarize_*: what the engine tells (src/engine/state.c, local/state.c) in Ray's fields, filtered and cut as asked."""
+"""list_*, get_*, summarize_*: what the engine tells (src/engine/state.c, local/driver/state.c) in Ray's fields, filtered and cut as asked."""
 
 import os
 import signal as signals

@@ -42,13 +42,13 @@
 #include "engine/local/driver/stream.h"
 #include "engine/local/driver/submit.h"
 #include "engine/local/driver/task.h"
-#include "engine/local/wire/wire.h"
 #include "engine/local/driver/yield.h"
+#include "engine/local/wire/wire.h"
 #include "engine/own.h"
 #include "engine/res.h"
 #include "store/store.h"
 
-/* What a part keeps for itself is a struct of its name; the others only read it. What stands here by itself is everybody's. */
+/* What a part keeps is a struct of its name, and written by its files only (OWNERS of tests/shape.py): others read it, and call. */
 struct sk_local {
     struct sk_engine base;
     const struct sk_upcalls *upcalls;
@@ -58,7 +58,7 @@ struct sk_local {
     bool driving, closing;
     bool pumping; /* messages are read, or a worker is buried: a sink called from there that submits reads none */
     uint32_t n_callers;
-    uint64_t progress; /* bumped by every change that somebody may wait for */
+    uint64_t progress; /* how often something changed that somebody may wait for: sk_progressed */
     uint64_t next_id;
     int64_t now_ns; /* of the last submission, or message that submits */
     int64_t n_cpu;
