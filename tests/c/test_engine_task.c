@@ -1,4 +1,10 @@
-/* test_engine_task.c - task specifications on the wire. Damaged ones: fuzz/spec_fuzz.c. */
+/* test_engine_task.c - task specifications on the wire, and the table of a task's states. Damaged specifications: fuzz/spec_fuzz.c. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "engine/local/driver/local_int.h"
 #include "test.h"
 
@@ -107,4 +113,39 @@ TEST(task_spec_absurd) {
     memcpy(buf + 44, &many, 4); /* n_contains */
     r = sk_rd_init(buf, n);
     CHECK(!sk_spec_read(&r, &d));
+}
+
+static bool step_aborts(enum sk_tstate from, enum sk_tstate to, struct sk_lworker *w) {
+    int status;
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        int null = open("/dev/null", O_WRONLY);
+        if (null < 0 || dup2(null, STDERR_FILENO) < 0) _exit(1);
+        unsetenv("SKATE_ASSERT_LOG");
+        struct sk_ltask t = {.state = (uint8_t)from, .worker = w};
+        sk_ltask_to(&t, to);
+        _exit(t.state == to ? 0 : 1);
+    }
+    CHECK_EQ(waitpid(pid, &status, 0), pid);
+    CHECK(WIFSIGNALED(status) ? WTERMSIG(status) == SIGABRT : WEXITSTATUS(status) == 0);
+    return WIFSIGNALED(status);
+}
+
+TEST(
+    task_states_follow_the_table) { /* each step that it does not have aborts, and so does one with a worker where there is none, or without one */
+    static struct sk_lworker w;
+    uint32_t reached = 1u << SK_T_WAITING;
+    for (uint32_t turn = 0; turn < SK_T_STATES; turn++)
+        for (uint32_t s = 0; s < SK_T_STATES; s++)
+            if (reached >> s & 1) reached |= sk_tstates[s].next;
+    CHECK_EQ(reached, (1u << SK_T_STATES) - 1);
+    for (uint32_t from = 0; from < SK_T_STATES; from++) {
+        CHECK(sk_tstates[from].name && sk_tstates[from].next && !(sk_tstates[from].next >> from & 1));
+        for (uint32_t to = 0; to < SK_T_STATES; to++) {
+            bool allowed = sk_tstates[from].next >> to & 1, on_worker = sk_tstates[to].on_worker;
+            CHECK_EQ(step_aborts((enum sk_tstate)from, (enum sk_tstate)to, on_worker ? &w : NULL), !allowed);
+            CHECK(step_aborts((enum sk_tstate)from, (enum sk_tstate)to, on_worker ? NULL : &w));
+        }
+    }
 }
