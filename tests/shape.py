@@ -2,7 +2,8 @@
 
 What is counted: the largest ring of Python modules by imports, imports from a floor of Python up to one above it (FLOORS), the largest ring of C files by calls
 (the symbols of the object files of the last build), calls of the local engine's parts and of src/py's rooms that are not declared; writes to a struct of the local engine's driver by files
-that do not own it (OWNERS); struct tags that exist twice; words of exchanges in exec; files of the largest folder of C; functions over 100 lines; assertions per 1,000 lines of C by layer; calls and lines of engine.h; late imports; lines of C and Python.
+that do not own it (OWNERS); struct tags that exist twice; words of exchanges in exec; files of the largest folder of C; functions over 100 lines; assertions per 1,000 lines of C by layer; calls and lines of engine.h;
+lines of C and Python; imports inside functions (late), by what is imported: skate, the standard library, packages of others; imports of packages of others anywhere but in skate/_deps.py.
 BOUNDS are what the tree kept when they were set: a change that makes the shape better lowers them, none raises them.
 """
 
@@ -21,7 +22,10 @@ BOUNDS = {  # measure: the most (of the assertions: the least) that is allowed
     "python ring": 3,
     "python ring at load": 0,
     "python imports upward": 0,
-    "python late imports": 12,
+    "python late imports of skate": 11,
+    "python late imports of the library": 0,
+    "python late imports of others": 4,
+    "python imports of others, not by _deps": 0,
     "python functions over 100 lines": 0,
     "c ring": 3,
     "c functions over 100 lines": 0,
@@ -174,13 +178,31 @@ def rings(edges):
 # ---- Python ----------------------------------------------------------------------------------------------------------------------------
 
 
+ABOUT = {  # rooms of skate that are about a package of others: they may import it at their head
+    "skate._private.spawned": {"ray"},
+    "skate.cloudpickle": {"cloudpickle"},
+    "skate.engine.ray": {"ray"},
+    "skate.util.dask": {"dask"},
+    "skate.util.joblib": {"joblib"},
+}
+
+
+def foreign(module, name):
+    """Whether a module of skate may not import `name` itself: a package of others, which skate/_deps.py has."""
+    package = name.partition(".")[0]
+    if package in sys.stdlib_module_names or package == "skate":
+        return False
+    return not any(package in packages and (module == room or module.startswith(room + ".")) for room, packages in ABOUT.items())
+
+
 class Imports(ast.NodeVisitor):
     """The modules that one module names in imports: when it is loaded, late (inside a function), and by a name of skate/_lazy.py (at its first use)."""
 
     def __init__(self, name, is_package, modules, lazies=()):
-        self.package = name if is_package else name.rpartition(".")[0]
+        self.name, self.package = name, name if is_package else name.rpartition(".")[0]
         self.modules, self.lazies, self.depth = modules, dict(lazies), 0
-        self.at_load, self.late, self.lazy, self.n_late = set(), set(), set(), 0
+        self.at_load, self.late, self.lazy = set(), set(), set()
+        self.n_late, self.foreign = Counter(), []
 
     def visit_If(self, node):
         """What stands under TYPE_CHECKING is never imported; what stands under its opposite is."""
@@ -216,7 +238,10 @@ class Imports(ast.NodeVisitor):
         # A module that is imported runs its packages first; they are no edge of their own, or each package would be in a ring with all it holds.
         found = {name for name in names if name in self.modules}
         (self.late if self.depth else self.at_load).update(found)
-        self.n_late += bool(found and self.depth)
+        if names and self.depth:
+            package = names[0].partition(".")[0]
+            self.n_late["skate" if found else "the library" if package in sys.stdlib_module_names else "others"] += 1
+        self.foreign += [name for name in names if name not in self.modules and foreign(self.name, name)]
 
     def visit_Import(self, node):
         self.note([alias.name for alias in node.names])
@@ -228,7 +253,7 @@ class Imports(ast.NodeVisitor):
             above = above[: len(above) - node.level + 1]
             base = ".".join(above + ([node.module] if node.module else []))
         inside = [f"{base}.{alias.name}" for alias in node.names]
-        self.note([name if name in self.modules else base for name in inside])
+        self.note([name if name in self.modules else base for name in inside][: None if base.partition(".")[0] == "skate" else 1])
 
 
 def _is_lazy(node):
@@ -249,7 +274,7 @@ def python_shape():
         ".".join(x.relative_to(ROOT / "python").with_suffix("").parts) for x in (ROOT / "python" / "skate").rglob("*.pyi")
     }  # no package, though `from skate` has it
     by_lazy = lazies(paths["skate._lazy"].read_text())
-    at_load, all_edges, long, late, lines = {}, {}, [], 0, 0
+    at_load, all_edges, long, late, others, lines = {}, {}, [], Counter(), [], 0
     for name, path in paths.items():
         text = path.read_text()
         tree = ast.parse(text)
@@ -259,6 +284,7 @@ def python_shape():
         at_load[name] = imports.at_load - {name}
         all_edges[name] = (imports.at_load | imports.late | imports.lazy) - {name}
         late += imports.n_late
+        others += [f"{name} imports {x}" for x in imports.foreign if name != "skate._deps"]
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno - node.lineno + 1 > LONG:
                 long.append((node.end_lineno - node.lineno + 1, f"{path.relative_to(ROOT)}: {node.name}"))
@@ -270,6 +296,7 @@ def python_shape():
         "upward": upward,
         "rings at load": rings(at_load),
         "late": late,
+        "others": others,
         "long": long,
     }
 
@@ -453,7 +480,10 @@ def measure():
         "python ring": len(py["rings"][0]) if py["rings"] else 0,
         "python ring at load": len(py["rings at load"][0]) if py["rings at load"] else 0,
         "python imports upward": len(py["upward"]),
-        "python late imports": py["late"],
+        "python late imports of skate": py["late"]["skate"],
+        "python late imports of the library": py["late"]["the library"],
+        "python late imports of others": py["late"]["others"],
+        "python imports of others, not by _deps": len(py["others"]),
         "python functions over 100 lines": len(py["long"]),
         "c ring": (len(c["rings"][0]) if c["rings"] else 0) if c["build"] else None,
         "c functions over 100 lines": len(c["long"]),
@@ -493,6 +523,8 @@ def main():
         print(f"written by who does not own it: {write}")
     for way in py["upward"]:
         print(f"upward: {way}")
+    for way in py["others"]:
+        print(f"not by skate/_deps.py: {way}")
     for ring in py["rings"]:
         print(f"python ring of {len(ring)}: {' '.join(x.removeprefix('skate.') for x in ring)}")
     for n, where in sorted(c["long"] + py["long"], reverse=True):

@@ -10,8 +10,10 @@ from collections import ChainMap
 from io import BytesIO
 from types import CodeType
 
+from skate._deps import cloudpickle
+
 try:
-    import cloudpickle
+    _Pickler = cloudpickle.Pickler
 except ModuleNotFoundError as e:
     if e.name != "cloudpickle":
         raise
@@ -25,14 +27,14 @@ _FILE = 10  # of the arguments of CodeType, from Python 3.11 on
 
 
 def _code(code):
-    make, parts = cloudpickle.Pickler.dispatch_table[CodeType](code)  # pyright: ignore[reportAssignmentType]
+    make, parts = _Pickler.dispatch_table[CodeType](code)  # pyright: ignore[reportAssignmentType]
     return make, (*parts[:_FILE], code.co_filename, *parts[_FILE + 1 :])
 
 
-class Pickler(cloudpickle.Pickler):
+class Pickler(_Pickler):
     """cloudpickle.Pickler whose code objects keep the name of their file."""
 
-    dispatch_table = ChainMap({CodeType: _code}, *cloudpickle.Pickler.dispatch_table.maps)  # pyright: ignore[reportAttributeAccessIssue]
+    dispatch_table = ChainMap({CodeType: _code}, *_Pickler.dispatch_table.maps)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def dump(obj, file, protocol=None, buffer_callback=None):

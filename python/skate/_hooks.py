@@ -2,11 +2,15 @@
 _user_errors.py and ref.py."""
 
 import _pickle as pickle  # without re and struct
+import _signal
+import atexit
+import faulthandler
 import gc
 import os
 import sys
 
 from skate import _debugger, _job, _lazy, _prints, _skate, _user_errors, options, ref, serialize
+from skate._deps import asyncio, inspect
 from skate._user_errors import only_text
 
 
@@ -83,9 +87,6 @@ def after_fork():
     random = sys.modules.get("random")
     if random is not None:
         random.seed()
-    import _signal
-    import faulthandler
-
     _signal.signal(_signal.SIGINT, _skate.on_interrupt)  # a cancelled task; Ctrl-C is for the driver
     fd = _skate.crash_fd()
     if fd >= 0:  # what killed it is said in the driver's message
@@ -112,8 +113,6 @@ def idle():
 
 def run_coroutine(coro):
     """An `async def` task or method: run to its end (one call at a time)."""
-    import asyncio
-
     global _loop
     if _loop is None or _loop.is_closed():
         _loop = asyncio.new_event_loop()
@@ -125,8 +124,6 @@ _loop = None
 
 def serve_async(fd, group):
     """The event loop of a concurrency group of an async actor (0: of all calls that name none): until the process is to leave."""
-    import asyncio
-
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
 
@@ -148,8 +145,6 @@ async def _run_call(call, coro):
 
 
 async def _run_stream(call, values, window):
-    import asyncio
-
     error = None
     try:
         async for value in values:
@@ -168,8 +163,6 @@ async def _run_stream(call, values, window):
 
 def start_async(call, coro, window):
     """Starts a call of an async actor: the asyncio.Task."""
-    import asyncio
-
     work = _run_stream(call, coro, window) if hasattr(coro, "__anext__") else _run_call(call, coro)
     return asyncio.get_running_loop().create_task(work)
 
@@ -193,8 +186,6 @@ _gpu_names = []  # of the driver, in a worker
 
 def leave_by_exit(e):
     """sys.exit() of user code in a worker: the process ends with that code, its exit handlers run."""
-    import atexit
-
     code = e.code
     if code is None:
         code = 0
@@ -239,8 +230,6 @@ def leave(actors):
 
 def check_call(func, skip, args, kwargs):
     """Called when a call does not fit its function: raises a TypeError that names the function and says what it takes."""
-    import inspect
-
     sig = inspect.signature(func, follow_wrapped=False)
     try:
         sig.bind(*([None] * skip), *args, **kwargs)

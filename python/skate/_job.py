@@ -9,6 +9,7 @@ import _pickle as pickle  # without re and struct
 import os
 
 from skate import _skate
+from skate._deps import hashlib, hmac
 
 TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
@@ -83,14 +84,10 @@ def signed(data: bytes) -> bytes:
 
 def is_signed(data: bytes) -> bool:
     """Whether signed() of this job gave it."""
-    import hmac
-
     return any(hmac.compare_digest(data[-32:], _signature(s, data[:-32])) for s in secrets())
 
 
 def _signature(key: bytes, data: bytes) -> bytes:
-    import hashlib
-
     return hashlib.blake2b(data, digest_size=32, key=key).digest()
 
 

@@ -1,5 +1,7 @@
 """The known name that somebody meant who wrote another one. Kept apart from its users so that difflib is only imported when a name is wrong."""
 
+from skate._deps import difflib
+
 
 def _words(name):
     return " ".join(sorted(str(name).lower().strip("_").split("_")))
@@ -7,10 +9,8 @@ def _words(name):
 
 def likeness(name, known):
     """How much two names look alike, from 0.0 to 1.0: letter by letter, or with their words in another order, one inside of the other, or one as the start of the other."""
-    from difflib import SequenceMatcher
-
     a, b = str(name).lower(), known.lower()
-    best = max(SequenceMatcher(None, a, b).ratio(), SequenceMatcher(None, _words(a), _words(b)).ratio())
+    best = max(difflib.SequenceMatcher(None, a, b).ratio(), difflib.SequenceMatcher(None, _words(a), _words(b)).ratio())
     if len(a) >= 4 and (b.startswith(a) or set(a.strip("_").split("_")) <= set(b.strip("_").split("_"))):
         best = max(best, 0.75)
     return best

@@ -7,6 +7,7 @@ what was written. There is one line at most, that of the work that began first; 
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import sys
@@ -17,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skate import _skate
+from skate._deps import ipython_display, rich_console, rich_progress_bar, rich_table, rich_text
 from skate._words import clock
 
 EVERY_S = 0.2
@@ -111,9 +113,7 @@ class _Terminal:
 
     def _draw(self, look: Look) -> None:
         if self.console is None:
-            from rich.console import Console
-
-            self.console = Console(file=self.out, force_terminal=True, highlight=False)
+            self.console = rich_console.Console(file=self.out, force_terminal=True, highlight=False)
             for name in ("stdout", "stderr"):
                 stream = getattr(sys, name)
                 if stream is self.out or _is_terminal(stream):
@@ -154,12 +154,7 @@ class _Cell:
         self.handle: Any = None
 
     def draw(self, look: Look) -> None:
-        import io
-
-        from IPython.display import display
-        from rich.console import Console
-
-        console = Console(file=io.StringIO(), record=True, width=110, force_jupyter=False, highlight=False)
+        console = rich_console.Console(file=io.StringIO(), record=True, width=110, force_jupyter=False, highlight=False)
         console.print(rendered(look, 110), end="")
         form = "<pre style='white-space:pre;line-height:normal;margin:0'>{code}</pre>"
         said = {
@@ -167,7 +162,7 @@ class _Cell:
             "text/plain": console.export_text().rstrip("\n"),
         }
         if self.handle is None:
-            self.handle = display(said, raw=True, display_id=True)
+            self.handle = ipython_display.display(said, raw=True, display_id=True)
         else:
             self.handle.update(said, raw=True)
 
@@ -187,10 +182,6 @@ def _place() -> _Terminal | _Cell | None:
 
 def rendered(look: Look, width: int) -> Any:
     """A line as rich draws it, in `width` columns at most: what goes on is cut to what the bar and the numbers leave."""
-    from rich.progress_bar import ProgressBar
-    from rich.table import Table
-    from rich.text import Text
-
     notes = list(look.notes)
     while len(notes) > 1 and len(" · ".join(notes)) + BAR // 2 + 14 > width:
         notes.pop()
@@ -198,12 +189,15 @@ def rendered(look: Look, width: int) -> Any:
     columns = 0 if not look.bar else BAR if width - len(said) - BAR >= 30 else BAR // 2
     room = max(width - columns - len(said) - 2, 1)
     what = look.what if len(look.what) <= room else look.what[: room - 1] + "…"
-    cells: list[Any] = [Text(what, style="bold"), Text(said)]
+    cells: list[Any] = [rich_text.Text(what, style="bold"), rich_text.Text(said)]
     if look.bar:
         cells.insert(
-            1, ProgressBar(total=None if look.share is None else 1.0, completed=look.share or 0.0, width=columns, pulse=look.share is None)
+            1,
+            rich_progress_bar.ProgressBar(
+                total=None if look.share is None else 1.0, completed=look.share or 0.0, width=columns, pulse=look.share is None
+            ),
         )
-    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid = rich_table.Table.grid(padding=(0, 1, 0, 0))
     for n in (len(what), columns, len(said)) if look.bar else (len(what), len(said)):
         grid.add_column(no_wrap=True, overflow="crop", width=n)
     grid.add_row(*cells)

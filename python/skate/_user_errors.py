@@ -7,28 +7,23 @@ import sys
 from skate import _in_actor, _skate, surroundings
 from skate import exceptions as ex
 from skate._causes import ERROR_MAX, cause_bytes, load_cause, short
+from skate._deps import traceback
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 def _frames(tb):
-    import traceback
-
     frames = traceback.extract_tb(tb)
     return [f for f in frames if not f.filename.startswith(_HERE)]
 
 
 def only_text(e):
     """'ValueError: text', without the traceback."""
-    import traceback
-
     return "".join(traceback.format_exception_only(type(e), e)).rstrip()
 
 
 def _story(e, seen, head="Traceback (most recent call last):"):
     """Tracebacks of e and what it came from, in the order in which Python prints them, without frames of skate; each begins with `head`."""
-    import traceback
-
     out = []
     if id(e) in seen:
         return out

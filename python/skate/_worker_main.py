@@ -1,6 +1,7 @@
 """The fork server and, forked from it, the workers. Imports as little as it can: each import here is paid before the first task."""
 
 import _signal
+import atexit
 import os
 import sys
 
@@ -13,8 +14,6 @@ def main():
     _hooks.install()
     if not _skate.serve():
         sys.exit("skate._worker_main is started by skate.init(), not by hand")
-    import atexit
-
     atexit._run_exitfuncs()  # of the user's; what they raise is printed
     sys.stdout.flush()
     sys.stderr.flush()

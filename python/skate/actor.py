@@ -9,6 +9,7 @@ import types
 import weakref
 
 from skate import _job, _lazy, _skate, options
+from skate._deps import cloudpickle
 from skate._in_actor import here, me
 from skate.exceptions import ActorAlreadyExistsError
 from skate.ids import ActorID
@@ -190,9 +191,9 @@ class ActorMethod:
         more_def, returns = (), given.get("num_returns")
         is_list = bool(retry) and not isinstance(retry, bool)
         if is_list or returns == "dynamic":
-            from cloudpickle import dumps
-
-            more_def = (dumps((tuple(retry) if isinstance(retry, (list, tuple)) and retry else None, returns == "dynamic"), protocol=5),)
+            more_def = (
+                cloudpickle.dumps((tuple(retry) if isinstance(retry, (list, tuple)) and retry else None, returns == "dynamic"), protocol=5),
+            )
             returns = 1 if returns == "dynamic" else returns
         self._template = _skate.Template(
             "method",
@@ -474,9 +475,8 @@ class ActorClass:
         if o.get("name") is not None:
             more["actor_name"] = o["name"]
             more["space"] = o.get("namespace") or space
-            from cloudpickle import dumps
 
-            more["meta"] = dumps(self._meta, protocol=5)
+            more["meta"] = cloudpickle.dumps(self._meta, protocol=5)
         init = cls.__init__ if hasattr(cls.__init__, "__code__") else None
         unfit = options.parts_of_units(o)
         if unfit is not None:

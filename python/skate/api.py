@@ -6,12 +6,15 @@ import _pickle as pickle  # without re and struct; before the workers are on the
 import atexit
 import functools
 import importlib
+import math
 import os
 import sys
+import time
 import types
 from _thread import RLock  # threading is slow to import
 
 from skate import _forked, _hooks, _in_actor, _job, _lazy, _prints, _skate, config, engine, ids, options, surroundings
+from skate._deps import json, np, platform
 from skate._user_errors import install_hint
 from skate.actor import ActorClass, ActorHandle, get_actor, method  # noqa: F401
 from skate.exceptions import ActorHandleNotFoundError
@@ -22,8 +25,6 @@ TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, ParamSpec, Protocol, TypeVar, Unpack, overload
-
-    import numpy as np
 
     from skate.actor import ActorOptions
     from skate.remote_function import AnyRemoteFunction, NumReturns, TaskOptions
@@ -118,8 +119,6 @@ def _resources_of_environment():
     text = os.environ.get("RAY_OVERRIDE_RESOURCES")
     if not text:
         return {}
-    import json
-
     try:
         given = json.loads(text)
         return {k: float(v) for k, v in given.items()}
@@ -375,8 +374,6 @@ def _job_facts(a: Any, conf: dict[str, Any], job_config: Any, runtime_env: dict[
 def _labels(given):
     given = dict(given or {})
     if os.environ.get("RAY_OVERRIDE_LABELS"):
-        import json
-
         given.update(json.loads(os.environ["RAY_OVERRIDE_LABELS"]))
     for k, v in given.items():
         if not isinstance(k, str) or not isinstance(v, str):
@@ -559,8 +556,6 @@ def _wait_results(items: list[Any], num_returns, timeout):
 
 def _wait_mixed(items, num_returns, timeout):
     """wait() with generators among the refs."""
-    import time
-
     if len(set(map(id, items))) != len(items):
         raise ValueError("wait: a ref is in the list more than once")
     if not 0 < num_returns <= len(items):
@@ -609,10 +604,6 @@ def empty(shape: int | tuple[int, ...], dtype: Any = float) -> np.ndarray[Any, A
         >>> int(skate.get(skate.put(a)).sum())
         42
     """
-    import math
-
-    import numpy as np
-
     dtype = np.dtype(dtype)
     if dtype.char not in "?bBhHiIlLqQefdgFDG" or not dtype.isnative:
         raise TypeError(
@@ -717,8 +708,6 @@ def nodes() -> list[dict[str, Any]]:
         >>> [n["Alive"] for n in skate.nodes()]
         [True]
     """
-    import platform
-
     resources = cluster_resources()
     if _skate.engine() == "guest":
         return [_node_of_cluster(*node) for node in _skate.nodes([])]

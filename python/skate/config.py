@@ -5,6 +5,7 @@ Not here: what the knobs do (the meaning column says where). A default that depe
 import os
 
 from skate import _lazy, _skate
+from skate._deps import json, logging
 
 
 def cpus():
@@ -132,8 +133,6 @@ def from_ray(given):
         out["spill_dir"] = ""
     text = out.pop("object_spilling_config", None)
     if text:
-        import json  # not at import: skate is to be light
-
         conf = json.loads(text) if isinstance(text, str) else text
         if conf.get("type") != "filesystem":
             raise ValueError(f"object_spilling_config: type must be 'filesystem', not {conf.get('type')!r}")
@@ -185,8 +184,6 @@ _told = set()  # names without a meaning that were spoken of
 def _tell(name, text):
     """A warning in the log, once for each name."""
     if name not in _told:
-        import logging
-
         _told.add(name)
         logging.getLogger("skate").warning(text)
 

@@ -3,6 +3,7 @@ user's class as well (RayTaskError.as_instanceof_cause). Made in src/py/core/err
 
 from skate import _lazy
 from skate._causes import bare, cause_bytes, fields_of, load_cause
+from skate._deps import inspect, linecache, logging, re, traceback
 
 
 class RayError(Exception):
@@ -103,8 +104,6 @@ def _dual_class(cls):
             dual = type(name, (_Dual, RayTaskError, cls), body)
             bare(dual)
         except Exception:  # a class that cannot be mixed or not be made without its arguments
-            import logging
-
             logging.getLogger("skate.exceptions").warning(
                 "%s: no class can be made of it and RayTaskError. This exception is raised as RayTaskError only. You can use `ray_task_error.cause` to access "
                 "the user exception.",
@@ -137,9 +136,9 @@ def misused(e, f, of=None):
     text = text.partition(". Did you mean")[0]  # Python's own word for it, from 3.13 on
     _, found, word = text.partition(" got an unexpected keyword argument ")
     if found:
-        from inspect import signature
-
-        known = [n for n, p in signature(f).parameters.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and n != "self"]
+        known = [
+            n for n, p in inspect.signature(f).parameters.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and n != "self"
+        ]
         text += _lazy.near.meant(word.strip("'"), known) if known else "; it takes none"
     e.args = (text,)
     return e
@@ -155,10 +154,6 @@ def told(e):
         return True
     if e.__traceback__ is None or isinstance(e, AssertionError):
         return False
-    import linecache
-    import re
-    import traceback
-
     at = traceback.extract_tb(e.__traceback__, -1)[0]  # where it was raised: the source says by what
     here = linecache.getline(at.filename, at.lineno or 0).encode()[at.colno or 0 :]
     return at.filename.startswith(_HOME) and re.match(rb"\s*raise\b", here) is not None

@@ -1,6 +1,7 @@
 """What may be said in @remote(...) and .options(...), checked as Ray checks it: unknown names and wrong values raise where they are written."""
 
 from skate import _lazy
+from skate._deps import re
 
 _NUMBER = (int, float)
 
@@ -115,8 +116,6 @@ _LABEL = r"[a-zA-Z0-9]([a-zA-Z0-9_.-]{0,61}[a-zA-Z0-9])?"  # as of Kubernetes
 
 def _label_selector(name, v):
     """{label: value, !value, in(a, b), !in(a, b)}. Only its form matters: there is one node."""
-    import re
-
     _type(name, v, dict)
     for key, value in v.items():
         prefix, _, label = key.rpartition("/")

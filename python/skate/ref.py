@@ -6,8 +6,10 @@ concurrent.futures one thread sleeps on one."""
 import os
 import threading
 import weakref
+from collections import deque
 
 from skate import _forked, _skate
+from skate._deps import asyncio, futures
 from skate.exceptions import GetTimeoutError
 from skate.ids import JOB, TaskID
 
@@ -78,10 +80,8 @@ def _run(watcher):
 
 def future_of(ref):
     """A concurrent.futures.Future of the value of ref."""
-    from concurrent.futures import Future
-
     global _futures
-    f = Future()
+    f = futures.Future()
     f.set_running_or_notify_cancel()
     with _lock:
         if _futures is None:
@@ -101,8 +101,6 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def await_ref(ref):
-    import asyncio
-
     return _in_loop(asyncio.get_running_loop(), ref).__await__()
 
 
@@ -111,8 +109,6 @@ def await_ref(ref):
 
 def _as_future(ref, _internal=False):
     """An asyncio.Future of the value, of the running loop (or of the thread's, when none runs)."""
-    import asyncio
-
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
@@ -188,8 +184,6 @@ def _next_sync(gen, timeout_s=None):
 
 
 async def _anext(gen):
-    import asyncio
-
     if not gen.peek(0):
         await _in_loop(asyncio.get_running_loop(), gen)
     try:
@@ -221,8 +215,6 @@ class DynamicObjectRefGenerator:
     """
 
     def __init__(self, refs):
-        from collections import deque
-
         self._refs = deque(refs)
 
     def __iter__(self):

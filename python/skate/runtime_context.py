@@ -4,6 +4,7 @@ import os
 import warnings
 
 from skate import _in_actor, _job, _lazy, _skate, actor, ids, options, serialize
+from skate._deps import json, tempfile
 
 
 def _deprecated(name):
@@ -97,8 +98,6 @@ class RuntimeContext:
 
     def get_temp_dir(self):
         """init(_temp_dir=), $RAY_TMPDIR, or the system's."""
-        import tempfile
-
         return _job.facts().get("temp_dir") or tempfile.gettempdir()
 
     def get_node_labels(self):
@@ -137,8 +136,6 @@ class RuntimeContext:
         return _lazy.runtime_env.current()
 
     def get_runtime_env_string(self):
-        import json
-
         return json.dumps(dict(self.runtime_env), sort_keys=True)
 
     # ---- all at once, and older spellings

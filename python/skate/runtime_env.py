@@ -4,10 +4,13 @@ A folder is used where it is, not copied: there is one machine. Nothing is insta
 they are there in the asked version. Environments of a job are made with its workers (their environment, working
 folder and sys.path); tasks and actors with one of their own run in processes of that environment, which put it on before anything else."""
 
+import _pickle as pickle  # without re and struct
+import importlib
 import os
 import sys
 
 from skate import _job, _lazy
+from skate._deps import dataclasses, importlib_metadata, json, packaging_requirements
 from skate.exceptions import RuntimeEnvSetupError
 
 _KNOWN = {
@@ -53,23 +56,19 @@ def _packages(what, given):
 
 def _lacks(requirement):
     """Why what is installed does not fulfil a requirement; None when it does, or when it is for other machines."""
-    import importlib.metadata
-
     try:
-        from packaging.requirements import InvalidRequirement, Requirement
+        want = packaging_requirements.Requirement(requirement)
     except ImportError:
         raise _error("to compare versions the package `packaging` is needed: pip install packaging") from None
-    try:
-        want = Requirement(requirement)
-    except InvalidRequirement:
+    except packaging_requirements.InvalidRequirement:
         return "it is no name with a version; skate installs nothing, and cannot tell what this would be"
     if want.marker is not None and not want.marker.evaluate({"extra": ""}):
         return None
     if want.url is not None:
         return "what is installed by an address cannot be compared"
     try:
-        have = importlib.metadata.version(want.name)
-    except importlib.metadata.PackageNotFoundError:
+        have = importlib_metadata.version(want.name)
+    except importlib_metadata.PackageNotFoundError:
         return "it is not installed"
     return None if want.specifier.contains(have, prereleases=True) else f"{have} is installed"
 
@@ -175,8 +174,6 @@ class RuntimeEnv(dict):
 
     def set(self, name, value):
         """Gives one field a value; a dataclass becomes a dict."""
-        import dataclasses
-
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             value = dataclasses.asdict(value)
         self[name] = check({name: value}).get(name, value)  # some are taken, and change nothing
@@ -191,14 +188,10 @@ class RuntimeEnv(dict):
         return dict(self)
 
     def serialize(self):
-        import json
-
         return json.dumps(self, sort_keys=True)
 
     @classmethod
     def deserialize(cls, text):
-        import json
-
         return cls(_validate=False, **json.loads(text))
 
     def env_vars(self):
@@ -237,12 +230,8 @@ def run_hook(hook):
     """Calls worker_process_setup_hook: a function, the name of one as module.function, or either pickled. RuntimeEnvSetupError: no task can run here."""
     try:
         if isinstance(hook, bytes):
-            import pickle
-
             hook = pickle.loads(hook)
         if isinstance(hook, str):
-            import importlib
-
             module, _, name = hook.rpartition(".")
             hook = getattr(importlib.import_module(module), name)
         hook()
@@ -270,15 +259,11 @@ def put_on(env):
 
 def apply(data):
     """First thing in a process of an environment of its own (src/py/worker/run.c)."""
-    import pickle
-
     put_on(pickle.loads(data))
 
 
 def inside(data):
     """The environment of a task or an actor that is submitted here, as bytes; data: what its options ask for."""
-    import pickle
-
     return packed(merge(_own, pickle.loads(data))) if _own else data
 
 
@@ -305,8 +290,6 @@ class Sealed:
     def opened(self):
         """The function or class itself."""
         if self.fn is None:
-            import pickle
-
             self.fn = pickle.loads(self.data or b"")
         return self.fn
 

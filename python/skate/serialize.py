@@ -3,9 +3,12 @@
 Also here: what is said when something cannot be sent (find the culprit, name it)."""
 
 import _pickle as pickle  # without re and struct, which only the Python pickler needs
+import functools
 import sys
+import types
 
 from skate import _lazy, _skate, surroundings
+from skate._deps import cloudpickle, logging, pa, re
 from skate.exceptions import RayError
 
 # ---- values
@@ -60,14 +63,10 @@ def dump_function(fn):
 
 def _by_value_from_now(e):
     """Whether e is about a module that was put into sys.modules by hand: no other process can import it, so what it holds is sent by value."""
-    import re
-
     found = isinstance(e, pickle.PicklingError) and re.search(r"import of module '([^']+)' failed", str(e))
     module = sys.modules.get(found[1]) if found else None
     if not found or module is None:
         return False
-    import cloudpickle
-
     if found[1] in cloudpickle.list_registry_pickle_by_value():
         return False
     cloudpickle.register_pickle_by_value(module)
@@ -152,9 +151,6 @@ def _used_globals(code):
 
 def _parts(obj):
     """(what it is called, part) of the things that pickling obj would pickle."""
-    import functools
-    import types
-
     if isinstance(obj, types.MethodType):
         yield "bound object", obj.__self__
         yield "method " + obj.__func__.__name__, obj.__func__
@@ -291,8 +287,6 @@ def unpicklable(obj, error):
 
 
 def _tell_large(fn, size):
-    import logging
-
     found = heaviest([(_name(fn) or _type_name(fn), fn)], size)
     logging.getLogger("ray").warning(
         "%s is %.0f MB when it is sent to the workers%s: each of them gets it all. Put it into the object store (ref = skate.put(value)) and give the ref as an "
@@ -315,8 +309,6 @@ class _Sink:
 
 def _weight(obj):
     """Bytes of it when it is sent; 0: it cannot be, or goes by its name."""
-    import types
-
     if isinstance(obj, (bytes, bytearray, str)):
         return len(obj)
     if isinstance(obj, types.ModuleType):
@@ -332,9 +324,6 @@ def _weight(obj):
 def heaviest(parts, size):
     """(path, type, bytes) of the part that makes a value of `size` bytes large, from pairs (what it is called, value): down into functions, classes and
     objects as long as one part is most of it. None: there is none. May pickle what it looks at: for warnings."""
-    import functools
-    import types
-
     path, found = [], None
     while parts and len(path) < 6:
         weighed = [(size if len(parts) == 1 else _weight(part), what, part) for what, part in parts]
@@ -360,6 +349,4 @@ def _is_data(obj):
 
 
 def load_block(schema_capsule, array_capsule):
-    import pyarrow
-
-    return pyarrow.RecordBatch._import_from_c_capsule(schema_capsule, array_capsule)
+    return pa.RecordBatch._import_from_c_capsule(schema_capsule, array_capsule)

@@ -10,10 +10,12 @@ runtime_env, which wins over this.
 from __future__ import annotations
 
 import _pickle as pickle  # without re and struct
+import importlib
 import os
 import sys
 
 from skate import _lazy, _skate
+from skate._deps import importlib_util
 
 TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
@@ -114,8 +116,6 @@ def put_on(what: dict[str, Any]) -> None:
     _skate.surrounded(what["number"], False)
     if what == _sent:
         return
-    import importlib
-
     own: Any = _lazy.runtime_env._own or {}
     before, _sent = _sent or {}, what
     if _base is None:
@@ -152,10 +152,8 @@ def hint(e: BaseException) -> str:
     if _start is None:
         return ""
     if isinstance(e, ModuleNotFoundError) and e.name:
-        import importlib.util
-
         try:
-            spec = importlib.util.find_spec(e.name.partition(".")[0])
+            spec = importlib_util.find_spec(e.name.partition(".")[0])
         except (ImportError, ValueError):
             spec = None
         if spec is not None and spec.origin is not None:

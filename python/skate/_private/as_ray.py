@@ -68,8 +68,6 @@ class _Distribution(importlib.metadata.Distribution):
         return self._files.get(filename)
 
     def locate_file(self, path):
-        import os
-
         return os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), path)
 
 

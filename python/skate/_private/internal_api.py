@@ -1,5 +1,7 @@
 """memory_summary(): who holds what in the object store. And other names of ray._private.internal_api that mean something here."""
 
+from types import SimpleNamespace
+
 import skate
 from skate import _lazy, _skate
 
@@ -72,8 +74,6 @@ def get_state_from_address(address=None):
 
 def get_memory_info_reply(state=None, node_manager_address=None, node_manager_port=None):
     """Numbers of the object store in Ray's form: reply.store_stats.spilled_bytes_total and others. The arguments have no meaning."""
-    from types import SimpleNamespace
-
     s: dict = _skate.status()
     stats = {
         "object_store_bytes_used": s.get("store_sealed_bytes", 0),

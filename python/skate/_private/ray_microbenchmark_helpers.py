@@ -6,6 +6,7 @@ import time
 from contextlib import contextmanager
 
 import skate
+from skate._deps import asyncio
 
 WARM_UP_S, ROUND_S, ROUNDS = 1.0, 2.0, 4
 filter_pattern = os.environ.get("TESTS_TO_RUN", "")
@@ -44,8 +45,6 @@ def timeit(name, fn, multiplier=1, warmup_time_sec=10):
 
 async def asyncio_timeit(name, async_fn, multiplier=1, warmup_time_sec=10):
     """timeit() of a coroutine function."""
-    import asyncio
-
     if not _wanted(name):
         return [None]
     await asyncio.sleep(warmup_time_sec)

@@ -2,6 +2,7 @@
 segment in /proc/<pid>/fd, what runs where is read from it, and each process writes its stacks to a pipe when a signal asks it (src/py/worker/stack.c)."""
 
 import os
+import pwd
 import select
 import time
 
@@ -153,8 +154,6 @@ def stacks(pids, seconds=SECONDS, segment=None):
 
 
 def _user(uid):
-    import pwd
-
     try:
         return f"{pwd.getpwuid(uid).pw_name} ({uid})"
     except KeyError:

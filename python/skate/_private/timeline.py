@@ -1,9 +1,11 @@
 """skate.timeline(): what ran where and when, for chrome://tracing and ui.perfetto.dev."""
 
+import os
 import struct
 from collections import deque
 
 from skate import _job, _skate, ids
+from skate._deps import json
 
 # What went where in pipelines of this engine: (blocks made, blocks taken) of the last runs that ended, and the runs under way. See exec.h: sk_exec_flows.
 past = deque(maxlen=32)
@@ -41,8 +43,6 @@ def _lanes(runs):
 def events():
     """A list of trace events (Chrome's JSON format): a slice for each run of a task on its worker, its time in the queue, and an arrow from where it
     was submitted; in pipelines an arrow from the task that made a block to each that took it. Of the last 10,000 attempts that ended, and those that run. Times in microseconds of the engine's clock."""
-    import os
-
     _job.ensure()
     rows, _ = _skate.state("tasks", _job.facts().get("custom", []))
     now = _skate.monotonic_ns()
@@ -134,7 +134,5 @@ def timeline(filename=None):
     found = events()
     if filename is None:
         return found
-    import json
-
     with open(filename, "w") as f:
         json.dump(found, f)

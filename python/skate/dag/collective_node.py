@@ -5,6 +5,7 @@ import enum
 import functools
 import operator
 
+from skate._deps import np, torch
 from skate.dag.class_node import ClassMethodNode
 from skate.dag.constants import PARENT_CLASS_NODE_KEY
 
@@ -56,11 +57,7 @@ def _checked(values, what):
 def _reduced(values, op):
     if op in (ReduceOp.MAX, ReduceOp.MIN):
         if _is_torch(values[0]):
-            import torch  # pyright: ignore[reportMissingImports]
-
             return functools.reduce(torch.maximum if op is ReduceOp.MAX else torch.minimum, values)
-        import numpy as np
-
         return functools.reduce(np.maximum if op is ReduceOp.MAX else np.minimum, values)
     out = functools.reduce(operator.mul if op is ReduceOp.PRODUCT else operator.add, values)
     return out / len(values) if op is ReduceOp.AVG else out
@@ -75,11 +72,7 @@ def gather_all(instance, *values):
     """Of allgather."""
     _checked(values, "allgather")
     if _is_torch(values[0]):
-        import torch  # pyright: ignore[reportMissingImports]
-
         return torch.cat(list(values))
-    import numpy as np
-
     return np.concatenate(values)
 
 

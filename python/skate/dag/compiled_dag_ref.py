@@ -5,6 +5,7 @@ import sys
 import time
 
 from skate import _skate
+from skate._deps import asyncio
 from skate.dag.compiled_results import Failed
 
 
@@ -130,8 +131,6 @@ class CompiledDAGFuture(Result):
     _what = "CompiledDAGFuture"
 
     def __await__(self):
-        import asyncio
-
         if self._object is not None:
             return (yield from self._object.__await__())
         if self._taken:

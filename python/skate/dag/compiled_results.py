@@ -5,6 +5,7 @@ import threading
 import time
 
 from skate import _forked, _skate, exceptions
+from skate._deps import futures
 from skate.dag.compiled_plain import Plain
 
 TYPE_CHECKING = False  # typing is slow to import
@@ -27,11 +28,9 @@ class _Asked:
     """Somebody waits for an output of an execution; it is over when that is there, or one of `others` failed."""
 
     def __init__(self, index, output, others, timeout):
-        from concurrent.futures import Future
-
         self.index, self.output, self.others = index, output, others
         self.until = time.monotonic() + timeout if timeout >= 0 else None
-        self.future = Future()
+        self.future = futures.Future()
 
 
 class Results:

@@ -1,5 +1,6 @@
 """A compiled graph as text: its nodes and edges, and graphviz's language for it."""
 
+from skate._deps import graphviz
 from skate.dag.class_node import ClassMethodNode
 from skate.dag.constants import PARENT_CLASS_NODE_KEY
 from skate.dag.input_node import InputAttributeNode
@@ -101,7 +102,7 @@ def visualize(compiled, filename, format, view, channel_details):
         print(text)
         return text
     try:
-        import graphviz  # pyright: ignore[reportMissingImports]
+        graphviz.Digraph  # noqa: B018  is it installed?
     except ImportError:
         raise ImportError(
             "Please install graphviz to visualize the compiled graph. You can install it by running `pip install graphviz`."

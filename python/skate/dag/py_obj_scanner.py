@@ -3,8 +3,7 @@
 import io
 import pickle
 
-import cloudpickle
-
+from skate._deps import cloudpickle
 from skate.dag.base import DAGNodeBase
 
 ATOMS = frozenset((type(None), bool, int, float, complex, str, bytes, bytearray))

@@ -2,6 +2,7 @@
 
 import os
 
+from skate._deps import ipython_display, pydot, tempfile
 from skate.dag.dag_node import DAGNode
 
 
@@ -16,8 +17,6 @@ def plot(dag, to_file=None):
         ImportError: pydot or graphviz is not installed. A file that ends in .dot needs neither.
     """
     if to_file is None:
-        import tempfile
-
         handle, to_file = tempfile.mkstemp(suffix=".png")
         os.close(handle)
     form = os.path.splitext(to_file)[1][1:] or "png"
@@ -27,10 +26,9 @@ def plot(dag, to_file=None):
         return None
     _dag_to_dot(dag).write(to_file, format=form)
     try:
-        from IPython import display
+        return ipython_display.Image(filename=to_file)
     except ImportError:
         return None
-    return display.Image(filename=to_file)
 
 
 def names_and_edges(dag):
@@ -61,7 +59,7 @@ def dot(dag):
 
 def _dag_to_dot(dag):
     try:
-        import pydot  # pyright: ignore[reportMissingImports]
+        pydot.Dot  # noqa: B018  is it installed?
     except ImportError:
         raise ImportError("pydot is required to plot DAG, install it with `pip install pydot`.") from None
     try:

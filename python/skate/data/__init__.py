@@ -9,6 +9,7 @@ Example:
 # ruff: noqa: F405
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from skate import _lazy
@@ -116,8 +117,6 @@ if not TYPE_CHECKING:  # for a type checker a name is there or it is not
         if name in _ARROW:
             return getattr(_lazy.attribute("skate.data", "datatype"), name)
         if name in __all__ and name != "context":
-            import importlib
-
             globals()[name] = value = getattr(importlib.import_module("skate.data._public"), name)
             return value
         if name.startswith("__"):

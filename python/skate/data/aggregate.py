@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from skate import _lazy
+from skate._deps import pa, pc
 from skate.data.values.unify import check_names, columns_are
 
 
@@ -187,8 +188,6 @@ class AggregateFnV2(AggregateFn, abc.ABC):
 
     def _col(self, block: Any) -> Any:
         """The column, in one piece, without a coding."""
-        import pyarrow as pa
-
         c = block.column(self._target_col_name)
         c = c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c
         return _lazy.combine.computable(c)
@@ -339,8 +338,6 @@ class Std(AggregateFnV2):
         return super().merge(a, b)
 
     def aggregate_block(self, block: Any) -> Any:
-        import pyarrow as pa
-
         col = self._values(block)
         if len(col) == col.null_count:
             return [] if self._ignore_nulls or not len(col) else None
@@ -472,8 +469,6 @@ class MissingValuePercentage(_Percentage):
         super().__init__(alias_name or f"missing_pct({on})", lambda: [0, 0], on=on, ignore_nulls=False)
 
     def aggregate_block(self, block: Any) -> list[int]:
-        import pyarrow.compute as pc
-
         col = self._col(block)
         return [pc.sum(pc.is_null(col, nan_is_null=True)).as_py() or 0, len(col)]
 
@@ -485,9 +480,6 @@ class ZeroPercentage(_Percentage):
         super().__init__(alias_name or f"zero_pct({on})", lambda: [0, 0], on=on, ignore_nulls=ignore_nulls)
 
     def aggregate_block(self, block: Any) -> list[int]:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         col = self._values(block)
         return [
             pc.sum(pc.equal(col, pa.scalar(0).cast(col.type) if pa.types.is_boolean(col.type) else 0)).as_py() or 0,
@@ -508,8 +500,6 @@ class ApproximateQuantile(AggregateFnV2):
         self._quantiles, self._k = list(quantiles), quantile_precision
 
     def aggregate_block(self, block: Any) -> Any:
-        import pyarrow as pa
-
         col = self._values(block).drop_null().cast(pa.float64(), safe=False)
         return self._compact([sorted(col.to_pylist())]) if len(col) else None
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from skate import _lazy
+from skate._deps import pa
 
 Block = Any
 BlockColumn = Any
@@ -107,8 +108,6 @@ class BlockAccessor:
 
     def to_arrow(self) -> Any:
         """As a pyarrow Table."""
-        import pyarrow as pa
-
         if self._arrow is None:
             b = self._block
             self._arrow = b if isinstance(b, pa.Table) else pa.Table.from_batches(_lazy.batch.from_batch(b, "block", marks=True))

@@ -14,10 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
+from skate._deps import cloudpickle, np, pa, pc
 from skate.data import aggregate as ag
 from skate.data.combine import accumulated
 from skate.data.group_keys import key_columns, plain
@@ -168,8 +165,6 @@ def _called(f: Any, key: Any, call: Callable[[], Any]) -> Any:
 
 
 def _pickled(states: list[Any]) -> Any:
-    import cloudpickle
-
     return from_objects([cloudpickle.dumps(s) for s in states], pa.binary())
 
 

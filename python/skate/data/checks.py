@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from skate import _lazy
+from skate._deps import inspect, pa
 
 
 def keywords(method: str, given: Iterable[str], known: Iterable[str]) -> None:
@@ -19,8 +20,6 @@ def keywords(method: str, given: Iterable[str], known: Iterable[str]) -> None:
 
 def parameters(of: Any, but: Iterable[str] = ()) -> list[str]:
     """The names of a function's parameters."""
-    import inspect
-
     some = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     return [n for n, p in inspect.signature(of).parameters.items() if p.kind in some and n not in but]
 
@@ -28,7 +27,6 @@ def parameters(of: Any, but: Iterable[str] = ()) -> list[str]:
 def columns(method: str, what: str, schema: Any, write: Callable[[Any], None], remedy: str) -> Any:
     """The schema in which a format takes these columns: as they are, or without a coding (views, dictionaries, run ends) that it has no form for. TypeError that names the first column
     whose type it has no form for either way. write(schema) writes no rows, or raises."""
-    import pyarrow as pa
 
     def takes(s: Any) -> bool:
         try:

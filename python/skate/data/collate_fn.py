@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from skate import _lazy
+from skate._deps import np, torch
 
 
 def _is_tensor(batch: Any) -> bool:
-    import torch
-
     return isinstance(batch, torch.Tensor)
 
 
@@ -74,14 +73,10 @@ class DefaultCollateFn(ArrowBatchCollateFn):
     """
 
     def __init__(self, dtypes: Any = None, device: Any = None, pin_memory: bool = False, num_workers: int = 0):
-        import torch
-
         self.dtypes, self.pin_memory, self.num_workers = dtypes, pin_memory, num_workers
         self.device = torch.device(device) if isinstance(device, (str, int)) else device
 
     def __call__(self, batch: Any) -> dict[str, Any]:
-        import torch
-
         arrays = _lazy.numpy_batch.to_numpy(_lazy.unify.merge(_lazy.to_arrow.from_table(batch)))
         dtypes = self.dtypes if isinstance(self.dtypes, dict) else dict.fromkeys(arrays, self.dtypes)
         return {k: tensor(torch, k, v, dtypes.get(k), self.device, self.pin_memory) for k, v in arrays.items()}
@@ -115,8 +110,6 @@ def no_room(name: str, dtype: Any) -> TypeError:
 
 def numbers(name: str, v: Any) -> Any:
     """A column's array as one that torch can take; TypeError when there is none."""
-    import numpy as np
-
     if v.dtype == object:
         null = [x is None for x in v]
         if all(null):

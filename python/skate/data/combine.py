@@ -9,19 +9,15 @@ from __future__ import annotations
 import math
 import pickle
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skate import _lazy, _skate
+from skate._deps import cloudpickle, pa, pa_kernels, pc
 from skate.data.values.unify import columns_are
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 def partial(params: dict[str, Any], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """In the worker: one row {"state": pickled list of states}, in the order of params["aggs"] = [(kind, column or None, ignore_nulls, ddof)]."""
-    import pyarrow as pa
-
     aggs: list[tuple[str, str | None, bool, int]] = params["aggs"]
     states: list[Any] = [None] * len(aggs)
     for rb in batches:
@@ -45,8 +41,6 @@ def _state(kind: str, rb: pa.RecordBatch, on: str | None) -> Any:
     n = len(col) - nulls
     if kind == "sum":
         return (nulls, _sum(col) if n else None)
-    import pyarrow as pa
-
     if kind == "unique":
         return {hashable(v): v for v in distinct(col)}
     if n == 0:
@@ -64,22 +58,21 @@ def _state(kind: str, rb: pa.RecordBatch, on: str | None) -> Any:
 
 def present(col: Any) -> Any:
     """A column that can be computed with, with null for NaN: what is missing. Without pyarrow.compute, whose import takes 35 ms in each worker."""
-    import pyarrow as pa
-    from pyarrow._compute import call_function
-
     col = computable(col)
     if not pa.types.is_floating(col.type):
         return col
     if pa.types.is_float16(col.type):
         col = col.cast(pa.float32())
-    nan = call_function("is_nan", [col])
-    return call_function("if_else", [nan, pa.scalar(None, col.type), col]) if call_function("any", [nan]).as_py() else col
+    nan = pa_kernels.call_function("is_nan", [col])
+    return (
+        pa_kernels.call_function("if_else", [nan, pa.scalar(None, col.type), col])
+        if pa_kernels.call_function("any", [nan]).as_py()
+        else col
+    )
 
 
 def computable(col: Any) -> Any:
     """A column in a type that Arrow's kernels compute with: without a coding, small decimals as larger ones."""
-    import pyarrow as pa
-
     t = _lazy.value_types.uncoded(col.type)
     if pa.types.is_decimal(t) and t.bit_width < 128:
         t = pa.decimal128(t.precision, t.scale)
@@ -88,9 +81,6 @@ def computable(col: Any) -> Any:
 
 def ends(col: Any) -> dict[str, Any]:
     """The least and the greatest value of a column, as "min" and "max"; None where it has none."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if not pa.types.is_duration(col.type):
         return pc.min_max(col).as_py()
     found = pc.min_max(col.cast(pa.int64()))
@@ -99,9 +89,6 @@ def ends(col: Any) -> dict[str, Any]:
 
 def distinct(col: Any) -> list[Any]:
     """The distinct values of a column as Python objects, in order of appearance; each value of one whose type Arrow does not compare, for a dict to tell apart."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if isinstance(col.type, pa.BaseExtensionType) or pa.types.is_nested(col.type) and not pa.types.is_run_end_encoded(col.type):
         return list(_lazy.from_arrow.to_objects("", col))
     if pa.types.is_interval(col.type):
@@ -114,8 +101,6 @@ def distinct(col: Any) -> list[Any]:
 
 def accumulated(f: Any, state: Any, table: Any) -> Any:
     """The state of an aggregate after more rows; TypeError where Arrow does not compute it of a column of its type."""
-    import pyarrow as pa
-
     try:
         return f.accumulate_block(state, table)
     except pa.ArrowNotImplementedError as e:
@@ -142,8 +127,6 @@ def hashable(v: Any) -> Any:
 
 def _sum(col: Any) -> Any:
     """The exact sum of ints, the float sum of floats, decimals as they are. Of an array or a chunked one."""
-    import pyarrow as pa
-
     t = col.type
     if t.id == pa.lib.Type_INT64 or t.id == pa.lib.Type_UINT64:
         if col.null_count:
@@ -153,8 +136,6 @@ def _sum(col: Any) -> Any:
             high, low = _skate.sum_halves(_view(c))
             total += (high << 32) + low
         return total
-    import pyarrow.compute as pc
-
     if pa.types.is_decimal(t):
         return pc.sum(col.cast(pa.decimal256(76, t.scale))).as_py()
     if pa.types.is_null(t):
@@ -206,9 +187,6 @@ def final(agg: tuple[str, str | None, bool, int], state: Any) -> Any:
 
 def partial_fns(params: dict[str, Any], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """In the worker: one row {"state": pickled list of states}, in the order of params["fns"]; none for a task without rows."""
-    import cloudpickle
-    import pyarrow as pa
-
     fns = params["fns"]
     states = [f.init(None) for f in fns]
     rows = 0

@@ -5,21 +5,18 @@ Each library is imported only when it is asked for; without it the ImportError s
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import skate
 from skate import _lazy
+from skate._deps import dask, pa, pd
 from skate.data.checks import library
 from skate.data.read.source import Facts
 from skate.data.run import errors, execute
 from skate.data.values.unify import cast_batch, concat, concat_as, merge
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import pyarrow as pa
-
     from skate import ObjectRef
 
 
@@ -68,7 +65,6 @@ class Conversions:
 
     def _refs(self, make: Any, columns: Any = None) -> list[Any]:
         """References to make(batch). columns: a function from what was made to a dict of arrays; None: it is a Table, a DataFrame or such a dict."""
-        import pyarrow as pa
 
         def back(ref: Any, schema: Any) -> Any:
             v = skate.get(ref) if columns is None else columns(skate.get(ref))
@@ -78,8 +74,6 @@ class Conversions:
 
     def _table(self, limit: int | None = None) -> Any:
         """All rows as one pyarrow Table."""
-        import pyarrow as pa
-
         rbs, n = [], 0
         it = execute.in_one_schema(self)
         for rb in it:
@@ -127,8 +121,6 @@ class Conversions:
 
     def to_arrow_refs(self) -> list[ObjectRef[pa.Table]]:
         """References to pyarrow Tables, one a block."""
-        import pyarrow as pa
-
         return self._refs(lambda rb: pa.Table.from_batches([rb]))
 
     def to_numpy_refs(self, *, column: str | None = None) -> list[ObjectRef[Any]]:
@@ -152,8 +144,6 @@ class Conversions:
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """The blocks as an Arrow stream, run while it is read: polars.DataFrame(ds), duckdb and pyarrow.table(ds) take it."""
-        import pyarrow as pa
-
         it = execute.in_one_schema(self)
         first = next(it, None)
         schema = first.schema if first is not None else self._facts.schema() if self._facts.schema else pa.schema([])
@@ -198,13 +188,10 @@ class Conversions:
             meta: An empty DataFrame with the columns, as Dask takes it; by default from the first rows.
             verify_meta: Dask checks it.
         """
-        import pyarrow as pa
-
         dd = library("dask.dataframe", "to_dask", "dask")
-        delayed = importlib.import_module("dask").delayed
         frames = self._each(_lazy.frames.to_pandas, lambda df: df, lambda df, schema: pa.Table.from_batches(_lazy.batch.again(df, schema)))
         return dd.from_delayed(
-            [delayed(lambda f=f: f)() for f in frames], meta=frames[0].iloc[:0] if meta is None else meta, verify_meta=verify_meta
+            [dask.delayed(lambda f=f: f)() for f in frames], meta=frames[0].iloc[:0] if meta is None else meta, verify_meta=verify_meta
         )
 
     def to_modin(self) -> Any:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, overload
 
 from skate import _job, _lazy, _skate
+from skate._deps import pa, pd
 from skate.data.context import DEFAULT_BATCH_SIZE, DataContext
 from skate.data.convert import Conversions
 from skate.data.iterator import DataIterator
@@ -40,9 +41,6 @@ from skate.serialize import cloudpickled
 
 if TYPE_CHECKING:
     from typing import Unpack
-
-    import pandas as pd
-    import pyarrow as pa
 
     from skate.data.collate_fn import CollateFn
     from skate.data.expressions import Expr

@@ -10,10 +10,8 @@ import enum
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
-
 from skate import _lazy
+from skate._deps import np, pa
 
 _T = pa.types
 

@@ -10,8 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-
+from skate._deps import pa
 from skate.data.expr_eval import COMPARISONS, listed, mask
 from skate.data.expressions import AliasExpr, BinaryExpr, ColumnExpr, Expr, LiteralExpr, Operation, UnaryExpr, columns_of
 from skate.data.values.comparison import FLIPPED, position

@@ -14,10 +14,8 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from skate import _lazy
+from skate._deps import asyncio, futures, np, pa, pc
 from skate.data.datatype import DataType, is_list
 from skate.data.expressions import (
     SYMBOLS,
@@ -252,8 +250,6 @@ def _lists(v: pa.Array, what: str) -> pa.Array:
 
 
 def _relist(lengths: Any, values: pa.Array, null: pa.Array | None, large: bool) -> pa.Array:
-    import numpy as np
-
     counts = np.asarray(pc.fill_null(lengths, 0).cast(pa.int64()))
     offsets = np.zeros(len(counts) + 1, np.int64 if large else np.int32)
     np.cumsum(counts, out=offsets[1:])
@@ -277,8 +273,6 @@ def _list_sort(v: pa.Array, order: str, null_placement: str) -> pa.Array:
 
 
 def _list_flatten(v: pa.Array) -> pa.Array:
-    import numpy as np
-
     if not is_list(v.type) or not is_list(v.type.value_type):
         raise TypeError(f"list.flatten() takes away one level of lists of lists; the column is {v.type}")
     lists = _lists(v, "list.flatten()")
@@ -374,22 +368,18 @@ _event_loop: Any = None
 def run_async(work: Any) -> Any:
     """Runs a coroutine to its end on this process's own event loop (one for all calls: what a class keeps of it stays good)."""
     global _event_loop
-    import asyncio
-
     if _event_loop is None:
         _event_loop = asyncio.new_event_loop()
     return _event_loop.run_until_complete(work)
 
 
 def _download(e: DownloadExpr, rb: pa.RecordBatch) -> pa.Array:
-    from concurrent.futures import ThreadPoolExecutor
-
     if e.uri_column_name not in rb.schema.names:
         raise ValueError(f"download: there is no column {e.uri_column_name!r}; {columns_are(e.uri_column_name, rb.schema.names)}")
     uris = rb.column(rb.schema.get_field_index(e.uri_column_name))
     if not _texty(uris) and not _T.is_null(uris.type):
         raise ValueError(f"download: column {e.uri_column_name!r} holds {uris.type}, not text")
-    with ThreadPoolExecutor(min(16, max(1, len(uris)))) as pool:
+    with futures.ThreadPoolExecutor(min(16, max(1, len(uris)))) as pool:
         return _lazy.to_arrow.from_objects(list(pool.map(lambda u: _fetch(u, e.filesystem), uris.to_pylist())), pa.binary())
 
 
@@ -405,8 +395,6 @@ def _fetch(uri: str | None, filesystem: Any) -> bytes | None:
 
 
 def _ids(e: MonotonicallyIncreasingIdExpr, rb: pa.RecordBatch) -> pa.Array:
-    import numpy as np
-
     return _lazy.to_arrow.array_from_numpy(np.arange(*_lazy.numbering.numbering.take(e._instance_id, rb.num_rows), dtype=np.int64), None)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
+from skate._deps import pa
 from skate.data.datatype import DataType, is_list
 
 if TYPE_CHECKING:

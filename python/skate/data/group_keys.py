@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import pyarrow as pa
-
+from skate._deps import pa
 from skate.data.values.encoded_text import is_encoded
 from skate.data.values.from_arrow import runs_decoded
 from skate.data.values.selection import decoded

@@ -11,9 +11,8 @@ import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-
 from skate import _skate
+from skate._deps import pa
 from skate.data import aggregate as ag
 from skate.data.group_keys import key_columns, plain
 from skate.data.values import unify

@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import skate
 from skate import _lazy, _skate
+from skate._deps import pa, pd, torch
 from skate.data.checks import library
 from skate.data.context import DEFAULT_BATCH_SIZE
 from skate.data.run import errors
 
 if TYPE_CHECKING:
     from typing import Unpack
-
-    import pandas as pd
-    import pyarrow as pa
 
     from skate.data.collate_fn import CollateFn
     from skate.data.context import DataContext
@@ -328,8 +326,6 @@ class DataIterator:
                 dtype of integers or bools).
             ImportError: There is no torch.
         """
-        import torch
-
         if (
             collate_fn is not None
             and not isinstance(collate_fn, _lazy.collate_fn.CollateFn)
@@ -447,8 +443,6 @@ class DataIterator:
             TypeError: The dtypes do not have the form of feature_columns.
             ImportError: There is no torch.
         """
-        import torch
-
         if (
             isinstance(feature_columns, dict)
             and feature_column_dtypes is not None

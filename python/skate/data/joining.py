@@ -6,14 +6,11 @@ from collections.abc import Iterator, Sequence
 from functools import reduce
 from typing import Any
 
-import pyarrow as pa
-
-from skate import _lazy, _skate
+from skate import _skate
+from skate._deps import pa, pc
 from skate.data.group_keys import key_columns
 from skate.data.joins import LEFT, RIGHT, Join, check_types, columns, kernel_kind, schema_of
 from skate.data.values.unify import MissingColumn, cast_batch, columns_are, promoted, unify
-
-pc = _lazy.module("pyarrow.compute")
 
 KEYS = 2  # the sides behind the two: their keys
 ROWS = 1 << 16  # of a batch of the result, at most

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from skate import _lazy
+from skate._deps import pa
 from skate.data.values.unify import MissingColumn, columns_are, promoted
 
 LEFT, RIGHT = 0, 1
@@ -140,8 +141,6 @@ def validate(join: Join, schemas: tuple[Any, Any]) -> None:
 
 def schema_of(join: Join, schemas: tuple[Any, Any]) -> Any:
     """The Arrow schema of the result; the errors of columns() and check_types()."""
-    import pyarrow as pa
-
     made = columns(join, (schemas[LEFT].names, schemas[RIGHT].names))
     types = tuple([s.field(c).type for c in on] for s, on in zip(schemas, join.on, strict=True))
     check_types(join, types)  # type: ignore[arg-type]

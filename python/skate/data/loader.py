@@ -8,6 +8,7 @@ from typing import Any
 
 import skate
 from skate import _lazy, _skate
+from skate._deps import np, pa, torch, torch_data
 from skate.data.dataset import Dataset
 from skate.data.run import errors
 
@@ -71,10 +72,8 @@ class DataLoader:
         pin_memory_device: str = "",
         in_order: bool = True,
     ):
-        from torch.utils import data
-
         ours = isinstance(dataset, Dataset)
-        iterable = isinstance(dataset, data.IterableDataset)
+        iterable = isinstance(dataset, torch_data.IterableDataset)
         _check(num_workers, timeout, prefetch_factor, persistent_workers, ours)
         if sampler is not None and shuffle:
             raise ValueError("sampler option is mutually exclusive with shuffle")
@@ -96,13 +95,13 @@ class DataLoader:
         self.pin_memory = bool(pin_memory) and _can_pin()
         self._own_collate = collate_fn
         self._batched = batch_size is not None or batch_sampler is not None
-        self.collate_fn: Callable[[Any], Any] = collate_fn or (data.default_collate if self._batched else data.default_convert)
+        self.collate_fn: Callable[[Any], Any] = collate_fn or (torch_data.default_collate if self._batched else torch_data.default_convert)
         self._drawn = not ours and not iterable and self.shuffle and sampler is None  # its seed is a part of the state
         if not ours and not iterable and sampler is None and batch_sampler is None:
-            sampler = data.RandomSampler(dataset, generator=generator) if shuffle else data.SequentialSampler(dataset)
+            sampler = torch_data.RandomSampler(dataset, generator=generator) if shuffle else torch_data.SequentialSampler(dataset)
         self.sampler = sampler
         if batch_sampler is None and sampler is not None and batch_size is not None:
-            batch_sampler = data.BatchSampler(sampler, batch_size, drop_last)
+            batch_sampler = torch_data.BatchSampler(sampler, batch_size, drop_last)
         self.batch_sampler = batch_sampler
         self._kind: Any = _Rows(self) if ours else _Samples(self, iterable)
 
@@ -159,16 +158,12 @@ def _check(num_workers: int, timeout: float, prefetch_factor: int | None, persis
 
 
 def _can_pin() -> bool:
-    import torch
-
     if not torch.cuda.is_available():
         warnings.warn("pin_memory is set, but torch finds no GPU: memory is not page-locked", UserWarning, stacklevel=4)
     return torch.cuda.is_available()
 
 
 def _seed(generator: Any) -> int:
-    import torch
-
     return int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
 
 
@@ -283,30 +278,23 @@ class _Rows:
 
 def _collated(name: str, values: Any, of: Any) -> Any:
     """What default_collate makes of the values that rows have: lists are lists there."""
-    import pyarrow as pa
-    from torch.utils.data import default_collate
-
     rows = list(values)
     if pa.types.is_list(of) or pa.types.is_large_list(of) or pa.types.is_fixed_size_list(of):
         rows = [v.tolist() if hasattr(v, "tolist") else v for v in rows]
     try:
-        return default_collate(rows)
+        return torch_data.default_collate(rows)
     except (TypeError, RuntimeError) as e:
         raise type(e)(f"column {name!r}: {e}; pass collate_fn, or fill or drop it") from None
 
 
 def _pinned(batch: Any) -> Any:
-    from torch.utils.data import _utils
-
-    return _utils.pin_memory.pin_memory(batch)
+    return torch_data._utils.pin_memory.pin_memory(batch)
 
 
 class _Places:
     """The rows of a materialized Dataset by their numbers."""
 
     def __init__(self, ds: Any):
-        import numpy as np
-
         found = [b for b in ds._node.blocks if b[2]]
         self.batches = [_lazy.blocks.fetch(b) for b in found]
         if self.batches:
@@ -316,8 +304,6 @@ class _Places:
 
     def take(self, numbers: Any) -> Any:
         """A batch of these rows, in this order."""
-        import numpy as np
-
         n = np.asarray(numbers, np.int64)
         total = int(self.ends[-1]) if len(self.ends) else 0
         if len(n) and (n.min() < -total or n.max() >= total):
@@ -365,9 +351,6 @@ class _Samples:
         if not of._drawn:
             yield from source
             return
-        import torch
-        from torch.utils import data
-
         g = torch.Generator()
         if of.generator is None:
             self.seeds["seed"] = seed = int(state["seed"]) if "seed" in state else _seed(None)  # as RandomSampler draws it
@@ -378,8 +361,8 @@ class _Samples:
         else:
             g = of.generator
             self.seeds["generator"] = bytes(g.get_state().numpy()).hex()
-        sampler = data.RandomSampler(of.dataset, generator=g)
-        yield from data.BatchSampler(sampler, of.batch_size, of.drop_last) if of.batch_size is not None else sampler
+        sampler = torch_data.RandomSampler(of.dataset, generator=g)
+        yield from torch_data.BatchSampler(sampler, of.batch_size, of.drop_last) if of.batch_size is not None else sampler
 
     def epoch(self) -> Iterator[Any]:
         of = self.of
@@ -406,10 +389,8 @@ class _Samples:
             made.close()  # type: ignore[attr-defined]
 
     def _here(self, indices: Iterator[Any]) -> Iterator[Any]:
-        from torch.utils.data import _utils
-
         of = self.of
-        fetch = (_utils.fetch._IterableDatasetFetcher if self.iterable else _utils.fetch._MapDatasetFetcher)(
+        fetch = (torch_data._utils.fetch._IterableDatasetFetcher if self.iterable else torch_data._utils.fetch._MapDatasetFetcher)(
             of.dataset, of._batched, of.collate_fn, of.drop_last
         )
         for index in indices:

@@ -9,6 +9,7 @@ from typing import Any
 
 import skate
 from skate import _skate
+from skate._deps import np, torch, torch_data
 from skate.data.run.engine import ensure_engine, preload
 from skate.data.util.torch_utils import SMALL
 
@@ -21,16 +22,11 @@ class Packed:
     __slots__ = ("bytes", "dtype", "shape", "grad")
 
     def __init__(self, t: Any):
-        import torch
-
         self.dtype, self.shape, self.grad = t.dtype, tuple(t.shape), t.requires_grad
         self.bytes = t.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy() if t.numel() else None
 
     def tensor(self) -> Any:
         """The tensor, in memory that may be written."""
-        import numpy as np
-        import torch
-
         if self.bytes is None:
             return torch.empty(self.shape, dtype=self.dtype)
         v = self.bytes
@@ -43,8 +39,6 @@ class Packed:
 
 def packed(v: Any, pack: bool) -> Any:
     """A batch with its tensors packed, or unpacked; containers stay of their types."""
-    import torch
-
     if pack and type(v) is torch.Tensor and v.layout == torch.strided and not v.is_quantized:
         return Packed(v)
     if isinstance(v, Packed):
@@ -70,8 +64,6 @@ class Worker:
     """
 
     def __init__(self, i: int, n: int, dataset: Any, collate_fn: Any, init: Any, batched: bool, drop_last: bool):
-        import torch
-
         torch.set_num_threads(1)
         self.i, self.n, self.dataset, self.collate_fn, self.init = i, n, dataset, collate_fn, init
         self.batched, self.drop_last = batched, drop_last
@@ -80,15 +72,13 @@ class Worker:
 
     def begin(self, seed: int) -> int:
         """An epoch begins, with the random numbers of this seed; the process."""
-        import numpy as np
-        import torch
-        from torch.utils.data import _utils
-
         seed += self.i
         random.seed(seed)
         torch.manual_seed(seed)
-        np.random.seed(_utils.worker._generate_state(seed - self.i, self.i))
-        _utils.worker._worker_info = _utils.worker.WorkerInfo(id=self.i, num_workers=self.n, seed=seed, dataset=self.dataset)
+        np.random.seed(torch_data._utils.worker._generate_state(seed - self.i, self.i))
+        torch_data._utils.worker._worker_info = torch_data._utils.worker.WorkerInfo(
+            id=self.i, num_workers=self.n, seed=seed, dataset=self.dataset
+        )
         if self.init is not None:
             self.init(self.i)
         self.rows = iter(self.dataset) if self.iterable else None

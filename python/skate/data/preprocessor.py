@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from skate import _job, _lazy
+from skate._deps import np, pa
 from skate.data.on_error import UntrustedPickleError
 from skate.data.preprocessors.utils import StatComputationPlan
 from skate.data.preprocessors.version_support import UnknownPreprocessorError, class_of
@@ -25,8 +26,6 @@ from skate.data.util.data_batch_conversion import BatchFormat
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
 
-np = _lazy.module("numpy")
-pa = _lazy.module("pyarrow")
 
 _METHODS = {BatchFormat.PANDAS: "_transform_pandas", BatchFormat.ARROW: "_transform_arrow", BatchFormat.NUMPY: "_transform_numpy"}
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import skate
 from skate import _lazy
+from skate._deps import pa, pc
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
@@ -80,9 +81,6 @@ class RandomAccessDataset:
 
 def _sorted_values(column: Any) -> Any:
     """The values that can be looked up: null and NaN stand behind them."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     there = len(column) - column.null_count
     if pa.types.is_floating(column.type):
         there -= pc.sum(pc.is_nan(column)).as_py() or 0

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skate import _lazy
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from skate._deps import pa
 
 SHOWN = 200  # columns in a text; a program asks for names and types
 
@@ -74,7 +72,5 @@ def _of_frames(schema: pa.Schema) -> PandasBlockSchema:
 
 
 def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    import pyarrow as pa
-
     plain = pa.schema([pa.field(f.name, pa.null()) if _lazy.tensor_types.is_fixed(f.type) else f for f in schema])
     return pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in plain], schema=plain)

@@ -7,6 +7,7 @@ What has to know how many rows there are runs the Dataset first (materialize) an
 from __future__ import annotations
 
 import math
+import os
 from typing import TYPE_CHECKING, Any, Literal
 
 from skate import _lazy
@@ -196,8 +197,6 @@ class Splits:
             >>> train.count() + test.count()
             100
         """
-        import os
-
         if not 0 < test_size < 1:
             raise ValueError(f"test_size must be between 0 and 1, not {test_size}")
         if split_type not in ("random", "hash"):

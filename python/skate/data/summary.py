@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skate import _lazy
+from skate._deps import pa, pd
 from skate.data.values.unify import columns_are
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 STATISTIC = "statistic"
 
@@ -30,8 +28,6 @@ class DatasetSummary:
 
     def to_pandas(self) -> pd.DataFrame:
         """A DataFrame with one row a statistic and one column a column; missing where a column has no such statistic."""
-        import pandas as pd
-
         names = sorted({s for v in self._values.values() for s in v})
         return pd.DataFrame({STATISTIC: names, **{c: [self._values[c].get(s) for s in names] for c in self.columns}})
 
@@ -41,8 +37,6 @@ class DatasetSummary:
         Args:
             column: Its name.
         """
-        import pandas as pd
-
         if column not in self._values:
             raise ValueError(f"summary: no column {column!r}; there are {', '.join(map(str, self._values))}")
         stats = dict(sorted(self._values[column].items()))
@@ -126,8 +120,6 @@ def aggregators(schema: Any, columns: list[str] | None = None, dtype_agg_mapping
 
 def _other(t: Any) -> Any:
     """Of types that no mapping names."""
-    import pyarrow as pa
-
     if pa.types.is_null(t.to_arrow_dtype()):
         return lambda c: [_lazy.aggregate.Count(c, ignore_nulls=False)]
     return numerical if t.is_numerical_type() else temporal if t.is_temporal_type() else basic

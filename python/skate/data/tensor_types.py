@@ -23,10 +23,8 @@ import pickle
 import sys
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
 from skate import _lazy
+from skate._deps import np, pa, pd
 from skate.data import settings
 from skate.data.values import flat
 
@@ -394,8 +392,6 @@ def numbers(a: np.ndarray) -> np.ndarray:
     """Arrays of Python numbers and missing values as floats, of texts as texts; others as they are."""
     if a.dtype != object:
         return a
-    import pandas as pd
-
     flat = a.ravel().tolist()
     if any(isinstance(v, str) for v in flat):
         return a

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import Any
 
 from skate import _lazy
@@ -40,8 +41,6 @@ def dataset(ds: Any, schema: Any, blocks: list[Any] | None) -> str:
 
 def html(ds: Any, schema: Any, blocks: list[Any] | None) -> str:
     """The same as an HTML table; the plan as text where no column is known."""
-    from html import escape
-
     if schema is None or not schema.names:
         return f"<pre>{escape(plan(ds))}</pre>"
     head, tail = _preview(ds, blocks, schema.names) if blocks is not None else ([], [])

@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
-if TYPE_CHECKING:
-    import numpy as np
+from skate._deps import np
 
+if TYPE_CHECKING:
     from skate.data.dataset import ActorPoolStrategy, TaskPoolStrategy
     from skate.data.datasource import FileShuffleConfig
     from skate.data.random_config import RandomSeedConfig

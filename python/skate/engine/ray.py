@@ -150,9 +150,6 @@ def _check_nodes(ray: Any, until: float) -> Any:
     at = importlib.import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
 
     def look(package: str) -> Any:  # pickled by value: skate may not be there
-        import importlib
-        import sys
-
         try:
             version = importlib.import_module(package).__version__
         except ImportError as e:

@@ -10,6 +10,7 @@ import time
 import uuid
 
 from skate import _forked, _job, _lazy, _served, _skate
+from skate._deps import asyncio
 
 NAME, SPACE = "bars", _job.SERVED + __name__
 
@@ -91,8 +92,6 @@ class _Board:
     """The actor: of each bar the newest state that the driver has not seen."""
 
     def __init__(self):
-        import asyncio
-
         self.news, self.there = {}, asyncio.Event()
 
     async def put(self, state):

@@ -1,5 +1,7 @@
 """Counter, Gauge, Histogram: numbers of the user's own. They stay in the process that made them: read `values`; nothing is exported by itself."""
 
+from bisect import bisect_left
+
 from skate import _forked
 
 
@@ -96,8 +98,6 @@ class Histogram(Metric):
         self.boundaries = list(boundaries)
 
     def observe(self, value, tags=None):
-        from bisect import bisect_left
-
         key = self._key(value, tags)
         with self._lock:
             v = self._values.setdefault(key, [[0] * (len(self.boundaries) + 1), 0.0])

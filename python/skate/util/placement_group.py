@@ -2,6 +2,7 @@
 and the other strategies come to the same. The engine keeps the groups (src/engine/groups.h); here are names and checks."""
 
 from skate import _job, _skate, ids
+from skate._deps import re
 from skate.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 VALID_PLACEMENT_GROUP_STRATEGIES = {"PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"}
@@ -192,8 +193,6 @@ def _validate_bundles(bundles):
 
 
 def _validate_bundle_label_selector(bundle_label_selector):
-    import re
-
     if not isinstance(bundle_label_selector, list):
         raise ValueError(f"bundle_label_selector must be a list, not {type(bundle_label_selector)}")
     for labels in bundle_label_selector:

@@ -472,7 +472,7 @@ def test_more_text_than_one_array_holds(monkeypatch):
 
 def test_joining_more_text_than_one_array_holds():
     """Nothing is touched of the 2.4 GB that the offsets speak of, so this costs no memory."""
-    from skate.data.values.unify import merge, widened
+    from skate.data.values import unify
 
     n = 1_200_000_000
     data = pa.py_buffer(np.zeros(n, np.uint8))
@@ -491,10 +491,10 @@ def test_joining_more_text_than_one_array_holds():
 
     real = pa.concat_batches
     with pytest.MonkeyPatch.context() as m:
-        m.setattr(pa, "concat_batches", lambda b: real(parts) if type(b[0]) is Batch else real(b))
-        assert merge([Batch(), Batch()]).schema.field("x").type == asked[0].field("x").type == pa.large_binary()
+        m.setattr(unify.pa, "concat_batches", lambda b: real(parts) if type(b[0]) is Batch else real(b))
+        assert unify.merge([Batch(), Batch()]).schema.field("x").type == asked[0].field("x").type == pa.large_binary()
     nested = pa.struct([("a", pa.list_(pa.string())), ("i", pa.int8())])
-    assert widened(nested) == pa.struct([("a", pa.large_list(pa.large_string())), ("i", pa.int8())])
+    assert unify.widened(nested) == pa.struct([("a", pa.large_list(pa.large_string())), ("i", pa.int8())])
 
 
 class Tensor:

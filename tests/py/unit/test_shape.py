@@ -36,13 +36,16 @@ import importlib
 def f():
     importlib.import_module("m.late")
     from m import also
+    import json
+    from numpy import array, int8
     _lazy.x.y()
 there = _lazy.module("m.there")
 """
     names = ("never", "otherwise", "always", "late", "also", "x", "there")
-    found = shape.Imports("m.here", False, {f"m.{x}" for x in names}, shape.lazies('    "x": "m.x",\n'))
+    found = shape.Imports("skate.util.dask.here", False, {f"m.{x}" for x in names}, shape.lazies('    "x": "m.x",\n'))
     found.visit(ast.parse(text))
-    assert found.at_load == {"m.otherwise", "m.always"} and found.late == {"m.late", "m.also"} and found.n_late == 2
+    assert found.at_load == {"m.otherwise", "m.always"} and found.late == {"m.late", "m.also"}
+    assert found.n_late == {"skate": 2, "the library": 1, "others": 1} and found.foreign == ["numpy"]
     assert found.lazy == {"m.x", "m.there"}
 
 

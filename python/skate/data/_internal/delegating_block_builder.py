@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import pyarrow as pa
-
 from skate import _lazy
+from skate._deps import pa
 
 WHAT = "DelegatingBlockBuilder"
 

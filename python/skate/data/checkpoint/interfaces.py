@@ -10,6 +10,7 @@ import os
 import warnings
 from typing import Any
 
+from skate._deps import pafs
 from skate.data.files.local import local_path
 
 
@@ -81,6 +82,4 @@ class CheckpointConfig:
     @property
     def filesystem(self) -> Any:
         """Of the log: the local one."""
-        from pyarrow import fs
-
-        return self._filesystem or fs.LocalFileSystem()
+        return self._filesystem or pafs.LocalFileSystem()

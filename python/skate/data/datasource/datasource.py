@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from skate import _lazy
+from skate._deps import np, pa
 
 
 class ReadTask:
@@ -157,8 +158,5 @@ class RandomIntRowDatasource(Datasource):
 
 
 def _random_ints(rows: int, names: list[str]) -> Any:
-    import numpy as np
-    import pyarrow as pa
-
     rng = np.random.default_rng()
     return pa.table({n: rng.integers(np.iinfo(np.int64).max, size=rows, dtype=np.int64) for n in names})

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from skate import _lazy
+from skate._deps import pa
 from skate.data.datasource.datasource import Datasource, ReadTask
 from skate.data.random_config import FileShuffleConfig  # noqa: F401  it is public here
 from skate.data.read.files import (
@@ -97,8 +98,6 @@ class _ReadFiles:
         self.source, self.paths = source, paths
 
     def __call__(self) -> Iterator[Any]:
-        import pyarrow as pa
-
         s = self.source
         parse = parser(s._partitioning)
         for path in self.paths:

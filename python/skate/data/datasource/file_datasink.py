@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from skate import _lazy
+from skate._deps import pafs
 from skate.data.datasource.datasink import WRITE_UUID_KWARG_NAME, Datasink, TaskContext, WriteResult
 from skate.data.datasource.filename_provider import FilenameProvider, row_filename
 from skate.data.files.retry import retried
@@ -29,8 +30,6 @@ class _FileDatasink(Datasink):
         self.unresolved_path = path
         self.filesystem, self.path = _lazy.paths.resolve(str(path), filesystem)
         if self.filesystem is None:
-            from pyarrow import fs as pafs
-
             self.filesystem = pafs.LocalFileSystem()
         self.try_create_dir, self.open_stream_args = try_create_dir, dict(open_stream_args or {})
         self.filename_provider = filename_provider or FilenameProvider(dataset_uuid=dataset_uuid, file_format=file_format)
@@ -46,8 +45,6 @@ class _FileDatasink(Datasink):
         return self.filesystem.open_output_stream(path, **self.open_stream_args)
 
     def on_write_start(self, schema: Any = None) -> None:
-        from pyarrow import fs as pafs
-
         mode = _lazy.mode.SaveMode(str(getattr(self.mode, "value", self.mode)).lower())
         if self.filesystem.get_file_info(self.path).type != pafs.FileType.NotFound:
             if mode is _lazy.mode.SaveMode.ERROR:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from skate import _lazy
+from skate._deps import lance, lance_fragment, pa
 from skate.data.checks import library
 from skate.data.datasource.datasink import Datasink, TaskContext, WriteResult
 from skate.data.files.local import local_path
@@ -48,8 +49,6 @@ class LanceDatasink(Datasink[bytes]):
         return self.min_rows
 
     def on_write_start(self, schema: Any = None) -> None:
-        import lance
-
         self.known = schema
         try:
             self.read_version = lance.dataset(self.uri, storage_options=self.options).version
@@ -62,16 +61,13 @@ class LanceDatasink(Datasink[bytes]):
 
     def write(self, blocks: Iterable[Any], ctx: TaskContext) -> bytes:
         """The fragments that were written, and their schema, pickled."""
-        import pyarrow as pa
-        from lance.fragment import write_fragments
-
         tables = [t for t in blocks if t.num_rows]
         if not tables:
             return pickle.dumps(([], None))
         schema = _lazy.marks.bare(self.schema or tables[0].schema.remove_metadata())
         tables = [_lazy.marks.bare(t) for t in tables]
         batches = [b for t in tables for b in _lazy.unify.concat_as(t, schema).to_batches()]
-        made = write_fragments(
+        made = lance_fragment.write_fragments(
             pa.RecordBatchReader.from_batches(schema, batches),
             self.uri,
             schema=schema,
@@ -83,8 +79,6 @@ class LanceDatasink(Datasink[bytes]):
         return pickle.dumps((made, schema))
 
     def on_write_complete(self, write_result: WriteResult[bytes]) -> None:
-        import lance
-
         made = [pickle.loads(r) for r in write_result.write_returns]
         fragments = [f for some, _ in made for f in some]
         schema = _lazy.marks.bare(self.schema or next((s for _, s in made if s is not None), self.known))

@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from skate import _lazy
+from skate._deps import pa
 from skate.data.files.local import local_path
 
 
@@ -115,8 +116,6 @@ class PathPartitionParser:
         Args:
             predicate: An expression (skate.data.expressions).
         """
-        import pyarrow as pa
-
         values = self(path)
         if not values:
             return False

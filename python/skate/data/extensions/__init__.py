@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
+from skate._deps import np, pa
 from skate.data.context import FixedShapeTensorFormat
 from skate.data.tensor_types import (
     ArrowConversionError,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from skate._deps import fsspec, pafs
 from skate.data.files import http
 from skate.data.files.local import local_path
 from skate.data.files.retry import begin, retried
@@ -15,12 +16,8 @@ def resolve(path: str, filesystem: Any = None) -> tuple[Any, str]:
     at = local_path(path)
     if filesystem is None and at is not None:
         return None, at
-    from pyarrow import fs as pafs
-
     if filesystem is None:
         if path.startswith(("http://", "https://")):
-            import fsspec
-
             return pafs.PyFileSystem(pafs.FSSpecHandler(fsspec.filesystem("http"))), path
         return pafs.FileSystem.from_uri(path)
     fs = as_filesystem(filesystem)
@@ -38,14 +35,10 @@ def is_folder(path: Any, filesystem: Any = None) -> bool:
     fs, p = resolve(os.fspath(path), filesystem)
     if fs is None:
         return os.path.isdir(p)
-    from pyarrow import fs as pafs
-
     begin()
     return retried(lambda: fs.get_file_info(p), f"look at {p}").type == pafs.FileType.Directory
 
 
 def as_filesystem(filesystem: Any) -> Any:
     """A pyarrow file system of one, or of an fsspec one."""
-    from pyarrow import fs as pafs
-
     return filesystem if isinstance(filesystem, pafs.FileSystem) else pafs.PyFileSystem(pafs.FSSpecHandler(filesystem))

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from skate import _lazy
+from skate._deps import np, pa
 from skate.data.op import Batches, Operator, Params
 
-np = _lazy.module("numpy")
-pa = _lazy.module("pyarrow")
 batch = _lazy.module("skate.data.values.batch")
 numpy_batch = _lazy.module("skate.data.values.numpy_batch")
 to_arrow = _lazy.module("skate.data.values.to_arrow")

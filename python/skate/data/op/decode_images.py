@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from skate import _lazy
+from skate._deps import pa
 from skate.data.op import Batches, Columns, Operator, Params
 
-pa = _lazy.module("pyarrow")
 batch = _lazy.module("skate.data.values.batch")
 pictures = _lazy.module("skate.data.values.pictures")
 to_arrow = _lazy.module("skate.data.values.to_arrow")

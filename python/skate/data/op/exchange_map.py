@@ -10,9 +10,9 @@ import math
 from typing import Any
 
 from skate import _lazy, _skate
+from skate._deps import pa
 from skate.data.op import Batches, Operator, Params
 
-pa = _lazy.module("pyarrow")
 unify = _lazy.module("skate.data.values.unify")
 selection = _lazy.module("skate.data.values.selection")
 types = _lazy.module("skate.data.values.types")

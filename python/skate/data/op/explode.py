@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from skate import _lazy
+from skate._deps import np, pa, pc
 from skate.data.op import Batches, Columns, Operator, Params
 
-np = _lazy.module("numpy")
-pa = _lazy.module("pyarrow")
-pc = _lazy.module("pyarrow.compute")
 to_arrow = _lazy.module("skate.data.values.to_arrow")
 selection = _lazy.module("skate.data.values.selection")
 rows = _lazy.module("skate.data.worker.rows")

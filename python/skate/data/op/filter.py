@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from skate import _lazy
+from skate._deps import np, pa
 from skate.data.op import ALL, Batches, Columns, Operator, Params
 
-np = _lazy.module("numpy")
-pa = _lazy.module("pyarrow")
 evaluation = _lazy.module("skate.data.expr_eval")  # 80 ms at the first import: only who has an expression pays it
 expressions = _lazy.module("skate.data.expressions")
 encoded_text = _lazy.module("skate.data.values.encoded_text")

@@ -9,15 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from skate import _lazy, _skate
+from skate._deps import np, pa, pc
 from skate.data.op import Batches, Params
 from skate.data.op.aggregate_map import kernel, rows_of
 from skate.data.op.group_partial import GroupPartial, aggregates
 
 ag = _lazy.module("skate.data.aggregate")
 in_kernel = _lazy.module("skate.data.in_kernel")
-np = _lazy.module("numpy")
-pa = _lazy.module("pyarrow")
-pc = _lazy.module("pyarrow.compute")
 selection = _lazy.module("skate.data.values.selection")
 
 SUM_OF, COUNT_OF = "\1sum {}", "\1count {}"  # names of what a mean's bound is worked out from

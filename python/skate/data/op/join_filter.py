@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 from skate import _lazy, _skate
+from skate._deps import pa
 from skate.data.op import Batches, Operator, Params
 
-pa = _lazy.module("pyarrow")
 selection = _lazy.module("skate.data.values.selection")
 
 LOOK = 32 << 10  # rows of a task after which it is asked whether the filter pays

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from skate import _lazy, _skate
+from skate._deps import pa
 from skate.data.op import Batches, Operator, Params
 
-pa = _lazy.module("pyarrow")
 batch = _lazy.module("skate.data.values.batch")
 numpy_batch = _lazy.module("skate.data.values.numpy_batch")
 rebatch = _lazy.module("skate.data.values.rebatch")

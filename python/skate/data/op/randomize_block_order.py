@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate import _lazy
+from skate._deps import np
 from skate.data.op import Operator, Params
-
-np = _lazy.module("numpy")
 
 
 class RandomizeBlockOrder(Operator):

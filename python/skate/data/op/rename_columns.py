@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from skate import _lazy
+from skate._deps import pa
 from skate.data.op import ALL, Batches, Columns, Operator, Params
 
 unify = _lazy.module("skate.data.values.unify")
-pa = _lazy.module("pyarrow")
 rows = _lazy.module("skate.data.worker.rows")
 
 

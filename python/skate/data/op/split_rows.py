@@ -6,9 +6,9 @@ import zlib
 from typing import Any
 
 from skate import _lazy
+from skate._deps import np
 from skate.data.op import Batches, Operator, Params
 
-np = _lazy.module("numpy")
 selection = _lazy.module("skate.data.values.selection")
 rows = _lazy.module("skate.data.worker.rows")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from skate import _lazy
+from skate._deps import np
 from skate.data.op import Batches, Columns, Operator, Params
 
-np = _lazy.module("numpy")
 by_group = _lazy.module("skate.data.by_group")
 selection = _lazy.module("skate.data.values.selection")
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 from skate import _lazy
+from skate._deps import pa
 from skate.data.op import Batches, Operator, Params
 
-pa = _lazy.module("pyarrow")
 unify = _lazy.module("skate.data.values.unify")
 
 

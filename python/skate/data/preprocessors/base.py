@@ -11,11 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from skate import _lazy
+from skate._deps import np, pa, pc
 from skate.data.aggregate import AggregateFn, AggregateFnV2
 from skate.data.datatype import is_list
 from skate.data.group_keys import plain

@@ -6,10 +6,8 @@ import logging
 import math
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
 from skate import _lazy
+from skate._deps import np, pa
 from skate.data.preprocessors.base import Builtin, column, is_number, lists_of, vectors, with_columns
 from skate.data.preprocessors.version_support import OURS, SerializablePreprocessor
 from skate.data.tensor_types import is_fixed

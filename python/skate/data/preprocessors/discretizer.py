@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
-
-from skate import _lazy
+from skate._deps import np, pa, pd
 from skate.data.aggregate import Max, Min
 from skate.data.preprocessors.base import ByColumn, OfNumbers, as_numpy, floats
 from skate.data.preprocessors.utils import StatComputationPlan
@@ -15,8 +12,6 @@ from skate.data.preprocessors.version_support import OURS, SerializablePreproces
 
 if TYPE_CHECKING:
     pass
-
-pandas = _lazy.module("pandas")
 
 
 class _Discretizer(ByColumn):
@@ -61,18 +56,18 @@ class _Discretizer(ByColumn):
 
     def _made(self, name: str, col: Any) -> Any:
         x, edges = as_numpy(floats(name, col, self))[0], self._edges(name)
-        if isinstance(edges, pandas.IntervalIndex):
-            n, codes = len(edges), edges.get_indexer(pandas.Index(x)).astype(float)
+        if isinstance(edges, pd.IntervalIndex):
+            n, codes = len(edges), edges.get_indexer(pd.Index(x)).astype(float)
             codes[codes < 0] = np.nan
         else:
-            codes, edges = pandas.cut(
+            codes, edges = pd.cut(
                 x, edges, right=self.right, labels=False, retbins=True, include_lowest=self.include_lowest, duplicates=self.duplicates
             )
             n = len(edges) - 1
         outside = np.isnan(codes)
         numbers = pa.array(np.where(outside, 0, codes).astype(np.int64), mask=outside)
         labels: Any = (self.dtypes or {}).get(name)
-        if not isinstance(labels, pandas.CategoricalDtype):
+        if not isinstance(labels, pd.CategoricalDtype):
             return numbers
         if len(labels.categories) != n:
             raise ValueError(
@@ -109,7 +104,7 @@ class CustomKBinsDiscretizer(_Discretizer):
     def _check_bins(self) -> None:
         for name in self.columns:
             edges = self._of(name)
-            if isinstance(edges, pandas.IntervalIndex):
+            if isinstance(edges, pd.IntervalIndex):
                 good, wanted = not edges.is_overlapping, "intervals that do not overlap"
             else:
                 values = np.asarray(edges, float)
@@ -122,7 +117,7 @@ class CustomKBinsDiscretizer(_Discretizer):
 
     def _edges(self, name: str) -> Any:
         edges = self._of(name)
-        return edges if isinstance(edges, pandas.IntervalIndex) else np.asarray(edges, float)
+        return edges if isinstance(edges, pd.IntervalIndex) else np.asarray(edges, float)
 
 
 @SerializablePreprocessor(version=1, identifier=OURS + "uniform_kbins_discretizer")

@@ -8,13 +8,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from skate import _lazy
+from skate._deps import np, pa, pc, pd
 from skate.data.preprocessors.base import (
     Builtin,
     ByColumn,
@@ -30,11 +26,6 @@ from skate.data.preprocessors.base import (
 )
 from skate.data.preprocessors.utils import StatComputationPlan
 from skate.data.preprocessors.version_support import OURS, SerializablePreprocessor
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-pandas = _lazy.module("pandas")
 
 
 def _numbered(counts: dict[Any, int] | None, who: str, name: str, most: int | None = None, missing_ok: bool = False) -> dict[Any, int]:
@@ -278,7 +269,7 @@ class Categorizer(_Encoder, ByColumn):
     def __init__(self, columns: list[str], dtypes: dict[str, pd.CategoricalDtype] | None = None, output_columns: list[str] | None = None):
         super().__init__()
         for name, dtype in (dtypes or {}).items():
-            if not isinstance(dtype, pandas.CategoricalDtype) or dtype.categories is None:
+            if not isinstance(dtype, pd.CategoricalDtype) or dtype.categories is None:
                 raise TypeError(f"Categorizer: dtypes[{name!r}] is a pd.CategoricalDtype with categories, not {dtype!r}")
         self._keep(columns=columns, dtypes=dtypes or {}, output_columns=output_columns)
 
@@ -286,7 +277,7 @@ class Categorizer(_Encoder, ByColumn):
         for name in self.columns:
             if name not in self.dtypes:
                 numbered = functools.partial(_numbered, who="Categorizer", name=name, missing_ok=True)
-                plan.add(Counts(name, name, wholes), lambda counts, numbered=numbered: pandas.CategoricalDtype(list(numbered(counts))))
+                plan.add(Counts(name, name, wholes), lambda counts, numbered=numbered: pd.CategoricalDtype(list(numbered(counts))))
 
     def _take(self, found: dict[str, Any]) -> None:
         self.stats_ = {**self.dtypes, **found}
@@ -304,5 +295,5 @@ class Categorizer(_Encoder, ByColumn):
         return {**super()._get_serializable_fields(), "dtypes": dtypes or None}
 
     def _set_serializable_fields(self, fields: dict[str, Any], version: int) -> None:
-        dtypes = {name: pandas.CategoricalDtype(d["categories"], d["ordered"]) for name, d in (fields.get("dtypes") or {}).items()}
+        dtypes = {name: pd.CategoricalDtype(d["categories"], d["ordered"]) for name, d in (fields.get("dtypes") or {}).items()}
         super()._set_serializable_fields({**fields, "dtypes": dtypes}, version)

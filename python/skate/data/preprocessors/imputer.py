@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from skate import _lazy
+from skate._deps import pa, pc
 from skate.data.aggregate import Mean
 from skate.data.preprocessors.base import ByColumn, Counts, OfNumbers, column, floats, is_number, most_common, wholes, with_columns
 from skate.data.preprocessors.utils import StatComputationPlan

@@ -8,10 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
+from skate._deps import np, pa, pc
 from skate.data.aggregate import AbsMax, ApproximateQuantile, Max, Mean, Min, Std
 from skate.data.preprocessors.base import Builtin, ByColumn, OfNumbers, as_numpy, column, floats, with_columns
 from skate.data.preprocessors.utils import StatComputationPlan

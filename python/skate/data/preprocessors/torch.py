@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-
+from skate._deps import np, torch
 from skate.data.preprocessors.base import Builtin
 from skate.data.preprocessors.version_support import OURS, SerializablePreprocessor
 from skate.data.util.data_batch_conversion import BatchFormat
@@ -72,8 +71,6 @@ class TorchVisionPreprocessor(Builtin):
         return out
 
     def _image(self, array: Any) -> Any:
-        import torch
-
         try:
             made = self.torchvision_transform(torch.as_tensor(array if array.flags.writeable else array.copy()))
         except TypeError:

@@ -6,11 +6,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from skate import _lazy
+from skate._deps import np, pa, pc
 from skate.data.preprocessors.base import Builtin, ByColumn, Counts, as_numpy, column, floats, lists_of, most_common, vectors, with_columns
 from skate.data.preprocessors.encoder import counted
 from skate.data.preprocessors.utils import StatComputationPlan, simple_hash, simple_split_tokenizer

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from skate._deps import pa
 from skate.data.files.reading import check_regular, read_bytes
 from skate.data.read.files import HIVE, common, file_source, named, tolerates, unreadable
 from skate.data.read.files import run as run_files
@@ -84,8 +85,6 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 
 def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     """The batches of one file."""
-    import pyarrow as pa
-
     if params.get("fs") is None:
         check_regular(path)  # the map would wait for what a FIFO gives
     buf = pa.memory_map(path).read_buffer() if params.get("fs") is None else pa.py_buffer(read_bytes(params["fs"], path))

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from skate import _lazy
+from skate._deps import fastavro
 from skate.data.read.files import Fitting, common, file_source, named, read_sound, tolerates, unreadable
 from skate.data.read.files import run as run_files
 from skate.data.read.source import Source
@@ -70,7 +71,7 @@ def read_avro(
 
 def _fastavro() -> Any:
     try:
-        import fastavro
+        fastavro.reader  # noqa: B018  is it installed?
     except ImportError:
         raise ImportError("read_avro needs the package fastavro; install it with `pip install fastavro`") from None
     return fastavro

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from skate import _lazy
+from skate._deps import np, pa
 from skate.data.read.files import Gather, common, file_source, gathered, named, read_stream, unreadable
 from skate.data.read.source import Source
 
@@ -70,16 +71,11 @@ def read_binary_files(
 
 
 def _schema() -> Any:
-    import pyarrow as pa
-
     return pa.schema([("bytes", pa.binary())])
 
 
 def _column(values: list[bytes]) -> Any:
     """One value, as a large file is, stays where it was read to."""
-    import numpy as np
-    import pyarrow as pa
-
     if len(values) > 1:
         return _lazy.to_arrow.from_objects(values, pa.binary())
     offsets = np.array([0, len(values[0])], np.int32)
@@ -87,8 +83,6 @@ def _column(values: list[bytes]) -> Any:
 
 
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
-    import pyarrow as pa
-
     g = Gather(["bytes", "path"], min(task.target, 4 << 20))
 
     def batch() -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from skate import _lazy
+from skate._deps import pa, pacsv
 from skate.data.checks import keywords, parameters
 from skate.data.files.reading import open_file
 from skate.data.on_error import is_io
@@ -95,9 +96,6 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 
 def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     """The batches of one file; none when it is empty."""
-    import pyarrow as pa
-    import pyarrow.csv as pacsv
-
     args = dict(params["args"])
     handler = args.pop("invalid_row_handler", None)
     if handler is not None:

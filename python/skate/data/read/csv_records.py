@@ -17,10 +17,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.csv as pacsv
-
 from skate import _lazy
+from skate._deps import pa, pacsv
 from skate.data.read.files import bad_line, read_sound
 from skate.data.values.unify import unique
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from skate import _lazy
+from skate._deps import cloudpickle, inspect, pa
 from skate.data.read.source import Facts, ReadOptions, Source, check_num_blocks, min_units
 
 LARGE_TASK = 1 << 20  # bytes
@@ -46,8 +47,6 @@ def read_datasource(
         >>> skate.data.read_datasource(RandomIntRowDatasource(10, num_columns=2)).count()
         10
     """
-    import cloudpickle
-
     if override_num_blocks is None and parallelism > 0:
         override_num_blocks = parallelism
     k = (
@@ -88,8 +87,6 @@ def read_datasource(
     def each_run(i: int) -> dict[str, Any]:
         return {} if i == 0 else {"units": units(tasks())}
 
-    import pyarrow as pa
-
     more = dict(ray_remote_args or {})
     if isinstance(compute, _lazy.dataset.TaskPoolStrategy):
         concurrency = compute.size if concurrency is None else concurrency
@@ -111,8 +108,6 @@ def read_datasource(
 
 def _context_argument(asked: Any) -> dict[str, Any]:
     """Sources of different ages take data_context or do not."""
-    import inspect
-
     p = inspect.signature(asked.get_read_tasks).parameters
     return {"data_context": _lazy.context.DataContext.get_current()} if "data_context" in p else {}
 

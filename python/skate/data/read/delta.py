@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from skate import _lazy
+from skate._deps import pa
 from skate.data.checks import library
 from skate.data.files.local import local_path
 from skate.data.read.files import HIVE
@@ -65,8 +66,6 @@ def read_delta(
     """
     if not isinstance(path, str):
         raise ValueError(f"read_delta takes the path of one table, not {path!r}")
-    import pyarrow as pa
-
     table = library("deltalake", "read_delta").DeltaTable(local_path(path) or path, version=version, storage_options=storage_options)
     needs = {"deletionVectors", "columnMapping"} & set(table.protocol().reader_features or ())
     if needs:

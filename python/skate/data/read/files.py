@@ -6,6 +6,7 @@ for who wants to say so). Units are made by size, by a rule that reads only size
 
 from __future__ import annotations
 
+import glob
 import os
 import pickle
 import stat
@@ -14,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from skate import _lazy
+from skate._deps import np, pa, pafs, pc
 from skate.data.datasource.partitioning import Partitioning, PathPartitionParser
 from skate.data.files.http import not_found
 from skate.data.files.local import local_path
@@ -64,8 +66,6 @@ def list_files(paths: Any, *, filesystem: Any = None, extensions: Any = None, ig
 
 def _list_local(out: Listing, p: str, exts: tuple[str, ...] | None, ignore_missing: bool) -> None:
     if any(c in p for c in "*?[") and not os.path.exists(p):
-        import glob
-
         found = sorted(glob.glob(p, recursive=True))
         if not found and not ignore_missing:
             raise FileNotFoundError(2, "no file matches", p)
@@ -120,8 +120,6 @@ def _looks(paths: list[str], filesystem: Any) -> Iterator[tuple[Any, str, Any]]:
 
 
 def _list_remote(out: Listing, filesystem: Any, p: str, info: Any, exts: tuple[str, ...] | None, ignore_missing: bool) -> None:
-    from pyarrow import fs as pafs
-
     if out.fs is not None and not out.fs.equals(filesystem):
         raise ValueError("paths of different file systems in one read; read them apart and union them")
     out.fs = filesystem
@@ -252,8 +250,6 @@ def file_source(
     named_by_path = {k: v for p in listing.paths[:1] for k, v in parse(p).items()} if parse else {}
 
     def known() -> Any:
-        import pyarrow as pa
-
         s = schema()
         for k, v in named_by_path.items():
             s = s.append(pa.field(k, said_column(params, k, v, 0).type)) if k not in s.names else s
@@ -271,8 +267,6 @@ def file_source(
 
 def gathered(params: dict[str, Any], rb: Any, paths: list[str]) -> Any:
     """rb with the columns that the rows' paths give, one path a row."""
-    import pyarrow as pa
-
     parse = parser(params["partitioning"])
     if parse:
         said = [parse(p) for p in paths]
@@ -298,8 +292,6 @@ def reshuffled(listing: Listing, shuffle: Any, units: Any) -> Any:
         raise ValueError(f"Invalid value for 'shuffle': {shuffle!r}: None, 'files' or a FileShuffleConfig")
 
     def each_run(k: int) -> dict[str, Any]:
-        import numpy as np
-
         seed = None if shuffle == "files" else shuffle.get_seed(k)
         part = Listing()
         part.fs = listing.fs
@@ -357,8 +349,6 @@ def _path_of(entry: Any) -> str:
 
 def _row_of(params: dict[str, Any], said: dict[str, Any]) -> Any:
     """A batch of one row: what a path says, as with_columns() has it; "typed" of params: the types of columns that are in the files, too. None where a value is none of its type."""
-    import pyarrow as pa
-
     typed = params.get("typed") or {}
     columns = [said_column(params, k, v, 1) for k, v in said.items()]
     try:
@@ -380,8 +370,6 @@ def parser(partitioning: Any) -> Any:
 
 def run(params: dict[str, Any], task: Any, doing: str, read_file: Any) -> Iterator[Any]:
     """Body of a format's run(): the batches of each file of the unit, with the columns that its path gives."""
-    import pyarrow as pa
-
     parse = parser(params["partitioning"])
     for path in pickle.loads(task.unit):
         task.source, task.source_row = path, 0
@@ -414,8 +402,6 @@ def unreadable(
 
 def bad_line(params: dict[str, Any], task: Any, doing: str, path: str, line: int, why: str, raw: bytes) -> None:
     """A line that cannot be understood (see unreadable()): an ArrowInvalid (a ValueError) with file, number of the line (from 1) and its start."""
-    import pyarrow as pa
-
     start = raw[:LINE_BYTES].partition(b"\n")[0]
     said = start.decode("utf-8", "backslashreplace") + ("..." if len(start) < len(raw) else "")
     unreadable(params, task, pa.ArrowInvalid(f"{doing} {path} line {line}: {why}: {said}"), path, line - 1, raw, line)
@@ -431,8 +417,6 @@ def tolerates(params: dict[str, Any]) -> bool:
 
 def said_column(params: dict[str, Any], name: str, v: Any, n: int) -> Any:
     """A column of n times what a path says."""
-    import pyarrow as pa
-
     if v is None:
         kinds = {int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
         return pa.nulls(n, kinds.get((params["partitioning"].field_types or {}).get(name, str), pa.string()))
@@ -441,8 +425,6 @@ def said_column(params: dict[str, Any], name: str, v: Any, n: int) -> Any:
 
 def with_columns(params: dict[str, Any], rb: Any, extra: dict[str, Any], path: str | None) -> Any:
     """rb with columns for what its path says. A column that is there must say the same, or nothing (null, NaN): ValueError names it."""
-    import pyarrow as pa
-
     for k, v in extra.items():
         col = said_column(params, k, v, rb.num_rows)
         i = rb.schema.get_field_index(k)
@@ -453,8 +435,6 @@ def with_columns(params: dict[str, Any], rb: Any, extra: dict[str, Any], path: s
         want = col.cast(old.type)
         if old.equals(want):
             continue
-        import pyarrow.compute as pc  # 30 ms in each worker: for the few files that lack values only
-
         if pc.if_else(pc.is_null(old, nan_is_null=True), want, old).equals(want):
             rb = rb.set_column(i, rb.schema.field(i), want)
         else:
@@ -476,8 +456,6 @@ def read_stream(params: dict[str, Any], path: str) -> bytes:
 
 def read_sound(params: dict[str, Any], task: Any, doing: str, path: str, lines: bool = False) -> bytes:
     """As read_stream(); where compressed data is damaged and on_error allows it, what is before the damage (lines: whole lines), and the rest is a dead letter."""
-    import pyarrow as pa
-
     if not tolerates(params):
         return read_stream(params, path)
     try:
@@ -525,8 +503,6 @@ class Fitting:
 
     def batch(self, rows: list[Any]) -> Iterator[Any]:
         """The batch of the rows that fit; none when there is none."""
-        import pyarrow as pa
-
         try:
             rb = self.build(rows)
             self._join(rb)
@@ -542,8 +518,6 @@ class Fitting:
             self.schema = rb.schema if self.schema is None else _lazy.unify.unify([self.schema, rb.schema])
 
     def _sound(self, rows: list[Any]) -> list[Any]:
-        import pyarrow as pa
-
         parts: list[tuple[list[Any], Any, Any]] = []  # rows; their schema, why they cannot be built
         todo = [rows]
         while todo:
@@ -568,8 +542,6 @@ class Fitting:
 
 def decompress(data: bytes, kind: str) -> bytes:
     """Plain bytes of a gzip, bz2, zstd, lz4, brotli or snappy (framed) stream."""
-    import pyarrow as pa
-
     if kind == "snappy":
         return _snappy(data)
     return pa.CompressedInputStream(pa.BufferReader(data), kind).read()
@@ -577,8 +549,6 @@ def decompress(data: bytes, kind: str) -> bytes:
 
 def _snappy(data: bytes) -> bytes:
     """The snappy framing format: chunks of type (1 byte), length (3 bytes), CRC-32C (4 bytes), data. Checksums are compared."""
-    import pyarrow as pa
-
     if data[:10] != b"\xff\x06\x00\x00sNaPpY":
         raise ValueError("not a snappy stream: it does not start with the stream identifier")
     out, at = [], 10

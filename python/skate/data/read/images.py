@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 from skate import _lazy
+from skate._deps import PIL, Image
 from skate.data.files.reading import read_bytes
 from skate.data.read.files import common, file_source, gathered, named, unreadable
 from skate.data.read.source import Source
@@ -86,15 +87,14 @@ def __getattr__(name: str) -> Any:
     Pillow is imported by who reads pictures only."""
     if name != "_Unidentified":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from PIL import UnidentifiedImageError
 
-    made = type(name, (ValueError, UnidentifiedImageError), {"__module__": __name__, "__doc__": "A file that is no picture Pillow knows."})
+    made = type(
+        name, (ValueError, PIL.UnidentifiedImageError), {"__module__": __name__, "__doc__": "A file that is no picture Pillow knows."}
+    )
     return globals().setdefault(name, made)
 
 
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
-    from PIL import Image
-
     want, files = pictures.Wanted(*params["want"]), pickle.loads(task.unit)
     limit = min(task.target, 4 << 20)
     stack, of, held = pictures.Stack(len(files), limit), list[str](), 0

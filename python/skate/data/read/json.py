@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from skate import _lazy
+from skate._deps import pa, pajson
 from skate.data.checks import keywords, parameters
 from skate.data.files.paths import is_folder
 from skate.data.read.files import HIVE, bad_line, common, file_source, read_sound, unreadable
@@ -98,9 +99,6 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 
 def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     """The batches of one file; none when it is empty."""
-    import pyarrow as pa
-    import pyarrow.json as pajson
-
     args = dict(params["args"])
     ro = args.pop("read_options", None) or pajson.ReadOptions()
     ro.use_threads = False

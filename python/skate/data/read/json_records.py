@@ -15,10 +15,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.json as pajson
-
+from skate._deps import np, pa, pajson
 from skate.data.majority import SURE, Majority
 
 CHUNK = 4096  # records that are parsed together

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import skate
 from skate import _lazy
+from skate._deps import np, pa, pd
 from skate.data.context import DataContext
 from skate.data.read.source import InMemory, check_num_blocks, min_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    import numpy as np
-    import pandas as pd
 
     from skate import ObjectRef
 
@@ -77,8 +75,6 @@ def from_arrow(tables: Any, *, override_num_blocks: int | None = None, trust_pic
         >>> skate.data.from_arrow(pyarrow.table({"a": [1, 2]})).count()
         2
     """
-    import pyarrow as pa
-
     trusted = trust_pickled_columns or DataContext.get_current().trust_pickled_columns
     rbs: list[Any] = []
     for t in tables if isinstance(tables, (list, tuple)) else [tables]:
@@ -145,8 +141,6 @@ def from_numpy(ndarrays: np.ndarray[Any, Any] | list[np.ndarray[Any, Any]], *, c
         >>> skate.data.from_numpy(numpy.zeros((3, 2))).take_batch()["data"].shape
         (3, 2)
     """
-    import numpy as np
-
     arrays = ndarrays if isinstance(ndarrays, (list, tuple)) else [ndarrays]
     return InMemory(
         _split(

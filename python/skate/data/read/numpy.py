@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from skate import _lazy
+from skate._deps import np, pa
 from skate.data.checks import keywords, parameters
 from skate.data.files.paths import is_folder
 from skate.data.read.files import common, file_source, read_stream
@@ -73,8 +74,6 @@ def read_numpy(
         (3, 2)
     """
     given = common(locals())
-    import numpy as np
-
     keywords("read_numpy", numpy_load_args, (*parameters(np.load, ("file",)), *parameters(read_numpy)))
     if file_extensions is None and is_folder(paths, filesystem):
         given["file_extensions"] = ["npy"]
@@ -87,9 +86,6 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 
 def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     """The array of one file."""
-    import numpy as np
-    import pyarrow as pa
-
     a = np.load(io.BytesIO(read_stream(params, path)), **{"allow_pickle": False, **params["args"]})
     if not isinstance(a, np.ndarray):
         raise ValueError(f"it holds {type(a).__name__}, not one array; only .npy files are understood")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from skate import _lazy
+from skate._deps import orc, pa
 from skate.data.files.reading import open_file
 from skate.data.read.files import HIVE, common, file_source, named, tolerates, unreadable
 from skate.data.read.files import run as run_files
@@ -80,9 +81,6 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 
 def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     """The stripes of one file; where bad records are tolerated, a damaged one costs itself."""
-    import pyarrow as pa
-    import pyarrow.orc as orc
-
     with open_file(params.get("fs"), path) as f:
         r = orc.ORCFile(f)
         for i in range(r.nstripes):

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from skate import _lazy
+from skate._deps import dask, datasets, torch
 from skate.data.read.memory import from_arrow, from_pandas
 from skate.data.read.source import Facts, InMemory, ReadOptions, Source, min_units
 from skate.serialize import cloudpickled
@@ -29,8 +30,6 @@ def from_torch(dataset: Any, local_read: bool = False) -> Source | InMemory:
     Raises:
         ImportError: There is no torch.
     """
-    import torch
-
     n = None
     if hasattr(dataset, "__getitem__") and not isinstance(dataset, torch.utils.data.IterableDataset):  # which has a __getitem__ that raises
         n = len(dataset)
@@ -80,9 +79,6 @@ def from_huggingface(
     Raises:
         TypeError: It is neither.
     """
-    import importlib
-
-    datasets = importlib.import_module("datasets")
     if isinstance(dataset, datasets.Dataset):
         if override_num_blocks is None and parallelism > 0:
             override_num_blocks = parallelism
@@ -124,9 +120,7 @@ def from_dask(df: Any) -> Source | InMemory:
     Args:
         df: The DataFrame; it is computed now.
     """
-    import importlib
-
-    parts = importlib.import_module("dask").compute(*df.to_delayed())
+    parts = dask.compute(*df.to_delayed())
     return from_pandas(list(parts))
 
 

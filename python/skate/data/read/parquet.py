@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from skate import _lazy
+from skate._deps import np, pa, pads, pafs, pc, pq
 from skate.data.checks import keywords, parameters
 from skate.data.context import DataContext
 from skate.data.files.paths import is_folder
@@ -190,8 +191,6 @@ def _given_out(full: Any, columns: list[str] | None, with_path: bool) -> Any:
     """The schema of the rows: the columns asked for, in their order, and "path"."""
     if columns is None:
         return full
-    import pyarrow as pa
-
     path = ["path"] if with_path and "path" not in columns else []
     return pa.schema([full.field(c) for c in [*columns, *path]])
 
@@ -231,8 +230,6 @@ def _unified(schemas: list[Any], files: list[str]) -> Any:
 
 def _known(params: dict[str, Any], stored: Any, said: dict[str, Any], with_path: bool) -> Any:
     """The columns of all: those in the files, those that the paths name, "path"."""
-    import pyarrow as pa
-
     s = stored.remove_metadata()
     for k, v in said.items():
         if k not in s.names:
@@ -245,7 +242,6 @@ Groups = list[tuple[int, int, int]]  # (row group, rows, uncompressed bytes)
 
 def _footers(fs: Any, paths: list[str], filter: Any, parse: Any, stamps: dict[str, Stamp]) -> list[Any]:  # noqa: A002
     """(schema, row groups) of each file, or the error of one that is damaged."""
-    import pyarrow.parquet as pq
 
     def one(path: str) -> Any:
         try:
@@ -302,10 +298,6 @@ def _register(footer: Any) -> None:
 
 
 def _fragment(fs: Any, path: str, said: dict[str, Any]) -> Any:
-    import pyarrow.compute as pc
-    import pyarrow.dataset as pads
-    from pyarrow import fs as pafs
-
     where = None
     for k, v in said.items():
         e = pc.field(k).is_null() if v is None else pc.field(k) == v
@@ -317,9 +309,6 @@ def _fragment(fs: Any, path: str, said: dict[str, Any]) -> Any:
 
 def _part(fragment: Any, test: Any, schema: Any) -> Any:
     """A fragment with the row groups that may have rows for which a pyarrow expression holds; None: there are none. Where Arrow's look at statistics may be wrong, the path alone decides."""
-    import pyarrow as pa
-    import pyarrow.dataset as pads
-
     text = str(test)
     if _prunes_rightly(text, any(pa.types.is_floating(f.type) and f.name in text for f in schema)):
         try:
@@ -365,8 +354,6 @@ def encoded(params: dict[str, Any]) -> bool:
 
 
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
-    import pyarrow as pa
-
     wrong = (pa.ArrowException, OSError, ValueError, TypeError, KeyError)
     parse = parser(params["partitioning"])
     keep, empty, given = _Rows(params), None, False
@@ -412,8 +399,6 @@ class _Rows:
 
     def of(self, rb: Any) -> Any:
         """A batch without the rows that fail. A test that fails itself leaves all: the filter that it is from, which sees them next, says what is wrong."""
-        import pyarrow as pa
-
         for e in self.pushed:
             try:
                 mask = _lazy.expr_eval.mask(e, rb)
@@ -437,8 +422,6 @@ class _File:
     """One file while it is read. row: the place in it of the first row that has not been given out; None with a filter, which does not tell."""
 
     def __init__(self, params: dict[str, Any], task: Any, path: str):
-        import pyarrow.parquet as pq
-
         self.params, self.task, self.path = params, task, path
         self.row: int | None = None
         self.f = self._opened(params.get("fs"), path, params["stamps"])
@@ -461,8 +444,6 @@ class _File:
         size = seen[0]
         if size > SMALL_BYTES:
             return f
-        import pyarrow as pa
-
         with f:
             return pa.BufferReader(f.read())
 
@@ -491,9 +472,6 @@ class _File:
 
     def batches(self, groups: list[int]) -> Iterator[Any]:
         """The rows of some row groups."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         params, task, pf = self.params, self.task, self.pf
         md = pf.metadata
         columns = _wanted(params, pf.schema_arrow)
@@ -518,8 +496,6 @@ class _File:
 
 
 def _same_order(a: Any, b: Any) -> bool:
-    import pyarrow as pa
-
     return bool(a.equals(b) or (pa.types.is_integer(a) and pa.types.is_integer(b)))
 
 
@@ -542,8 +518,6 @@ def _bytes_per_row(md: Any, groups: list[int], columns: list[str] | None) -> flo
 
 def _finish(params: dict[str, Any], rb: Any, path: str, said: dict[str, Any]) -> Any:
     """The batch in the schema of all, with what its path says, in the order asked for."""
-    import pyarrow as pa
-
     if rb.schema.metadata:
         rb = rb.replace_schema_metadata(None)
     asked, schema = params["columns"], params["schema"]
@@ -569,14 +543,10 @@ def _handed_on(params: dict[str, Any], rb: Any) -> Iterator[Any]:
     if params["udf"] is None:
         yield rb
     else:
-        import pyarrow as pa
-
         yield from _lazy.batch.from_batch(params["udf"](pa.Table.from_batches([rb])), "read_parquet")
 
 
 def _tensor(name: str, col: Any, shape: Any, dtype: Any) -> Any:
     """A column of the bytes of arrays as one of arrays; ValueError when the bytes do not fill them."""
-    import numpy as np
-
     values = [None if v is None else np.frombuffer(v, dtype).reshape(shape) for v in col.to_pylist()]
     return _lazy.to_arrow.from_objects(values, None)

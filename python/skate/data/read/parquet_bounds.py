@@ -10,8 +10,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-import pyarrow as pa
-
+from skate._deps import pa
 from skate.data.expr_bounds import Bounds
 from skate.data.values.comparison import DAY_NS, is_bytes, is_text, plain_type, position, tick
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from skate import _lazy
+from skate._deps import np, pa
 from skate.data.context import DataContext
 from skate.data.read.source import Facts, ReadOptions, Source, check_num_blocks, min_units
 
@@ -86,16 +87,11 @@ def _cuts(n: int, k: int) -> list[tuple[int, int]]:
 
 
 def _schema() -> Any:
-    import pyarrow as pa
-
     return pa.schema([("id", pa.int64())])
 
 
 def _tensors(shape: tuple[int, ...]) -> Any:
     """The schema of range_tensor: as the column of one row is made."""
-    import numpy as np
-    import pyarrow as pa
-
     return pa.schema([("data", _lazy.to_arrow.array_from_numpy(np.zeros((1, *shape), np.int64), None).type)])
 
 
@@ -103,9 +99,6 @@ _SCHEMA: Any = None
 
 
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
-    import numpy as np
-    import pyarrow as pa
-
     global _SCHEMA
     start, stop = struct.unpack("<qq", task.unit)
     shape = params["shape"]

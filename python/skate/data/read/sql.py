@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from skate import _lazy
+from skate._deps import cloudpickle, logging
 from skate.data.read.source import Facts, ReadOptions, Source, check_num_blocks
 
 ROWS = 4096  # fetched at once
@@ -53,8 +54,6 @@ def read_sql(
         >>> skate.data.read_sql("select a from t order by a", lambda: sqlite3.connect(db)).take_all()
         [{'a': 1}, {'a': 2}]
     """
-    import cloudpickle
-
     if override_num_blocks is None and parallelism > 0:
         override_num_blocks = parallelism
     n = check_num_blocks(override_num_blocks) if override_num_blocks is not None else 1
@@ -80,8 +79,6 @@ def _runs(connect: Callable[[], Any], query: str, params: Any) -> bool:
         _execute(c.cursor(), f"SELECT * FROM ({query}) as T2 WHERE 1 = 0", params)
         return True
     except Exception as e:  # every driver has errors of its own
-        import logging
-
         logging.getLogger("ray.data").info(
             "read_sql: this database cannot split the query (%s: %s); one task reads all", type(e).__name__, e
         )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from skate import _lazy
+from skate._deps import pa
 from skate.data.read.files import bad_line, common, file_source, read_sound
 from skate.data.read.files import run as run_files
 from skate.data.read.source import Source
@@ -74,8 +75,6 @@ def read_text(
 
 
 def _schema() -> Any:
-    import pyarrow as pa
-
     return pa.schema([("text", pa.string())])
 
 
@@ -85,8 +84,6 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 
 def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     """The lines of one file."""
-    import pyarrow as pa
-
     schema = _schema()
     encoding = params["encoding"]
     data = read_sound(params, task, "read_text", path, lines="\n".encode(encoding) == b"\n")

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from skate import _lazy
+from skate._deps import pa
 from skate.data.read.files import Fitting, common, file_source, read_sound, unreadable
 from skate.data.read.files import run as run_files
 from skate.data.read.source import Source
@@ -217,8 +218,6 @@ def _signed(n: int) -> int:
 
 
 def _batch(rows: list[dict[str, list[Any]]]) -> Any:
-    import pyarrow as pa
-
     cols = {}
     for name in dict.fromkeys(k for r in rows for k in r):
         values = [r.get(name) for r in rows]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from skate import _lazy
+from skate._deps import np
 from skate.data.checks import library
 from skate.data.read.files import common, file_source, read_stream
 from skate.data.read.files import run as run_files
@@ -78,8 +79,6 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 
 def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     """The frames of one file."""
-    import numpy as np
-
     frames: list[Any] = []
     times: list[Any] = []
     first = 0

@@ -7,6 +7,7 @@ file cannot run code). Other endings, pickle among them, stay bytes unless a dec
 from __future__ import annotations
 
 import fnmatch
+import importlib
 import io
 import json
 import tarfile
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from skate import _lazy
+from skate._deps import Image, lzma, np
 from skate.data.on_error import is_fatal
 from skate.data.read.files import Fitting, common, decompress, file_source, read_sound, tolerates, unreadable
 from skate.data.read.files import run as run_files
@@ -161,8 +163,6 @@ def _members(params: dict[str, Any], task: Any, path: str) -> Iterator[tuple[str
 def plain(data: bytes) -> bytes:
     """What is compressed by gzip, bz2 or xz, told by its first bytes."""
     if data[:6] == b"\xfd7zXZ\0":
-        import lzma
-
         try:
             return lzma.decompress(data)
         except lzma.LZMAError as e:
@@ -232,9 +232,6 @@ def decode(row: dict[str, Any], how: Any) -> dict[str, Any]:
         elif end in ("cls", "cls2"):
             out[k] = int(v.decode())
         elif end in IMAGES:
-            import numpy as np
-            from PIL import Image
-
             im = Image.open(io.BytesIO(v))
             out[k] = im if how == "PIL" else np.asarray(im)
         elif end == "json":
@@ -244,16 +241,12 @@ def decode(row: dict[str, Any], how: Any) -> dict[str, Any]:
         elif end in ("pt", "pth"):
             out[k] = _load_torch(v, k)
         elif end == "npy":
-            import numpy as np
-
             out[k] = np.load(io.BytesIO(v), allow_pickle=False)
     return out
 
 
 def library(name: str, column: str) -> Any:
     """A package that a column's ending asks for; ImportError that says so."""
-    import importlib
-
     try:
         return importlib.import_module(name)
     except ImportError as e:
@@ -264,8 +257,6 @@ def library(name: str, column: str) -> Any:
 
 def _load_torch(data: bytes, column: str) -> Any:
     """What torch.save() wrote, tensors and arrays only."""
-    import numpy as np
-
     torch = library("torch", column)
     kinds = [np.dtype, np.ndarray, np._core.multiarray._reconstruct, *{type(np.dtype(c)) for c in np.typecodes["All"]}]  # type: ignore[attr-defined]
     with torch.serialization.safe_globals(kinds):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from skate import _forked, _lazy, _skate
+from skate._deps import pa
 from skate.data.values.unify import unify
 from skate.exceptions import RayError
 
@@ -133,8 +134,6 @@ class Errors:
 
 def _rows_as_objects(rb: Any) -> Any:
     """Dead letters whose `row` is a Python dict."""
-    import pyarrow as pa
-
     i = rb.schema.get_field_index("row")
     rows = _lazy.value_types.python_objects(_lazy.from_arrow.to_objects("row", rb.column(i)))
     return rb.set_column(i, pa.field("row", rows.type), rows)

@@ -13,6 +13,7 @@ from typing import Any
 
 import skate
 from skate import _lazy, _skate
+from skate._deps import pa
 from skate._private import timeline
 from skate.data.context import DataContext
 from skate.data.on_error import check_policy, error_limit
@@ -153,8 +154,6 @@ def run(
 
 def first_schema(ds: Any, most: Callable[[int], Node] | None = None) -> Any:
     """The schema of the first rows of ds, for which it is run; None: there are none. most: a function that gives a node of its first rows, as many."""
-    import pyarrow as pa
-
     tolerant = any((n.params.get("on_error") or ds.context.on_error) != "raise" for n in below(ds._node) if n.operator.on_error)
     schema = None
     for n in (1024,) if tolerant else (1, 1024):  # the first row tells nothing of a column in which it has no value, and may be a bad one

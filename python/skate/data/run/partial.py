@@ -9,11 +9,9 @@ import random
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import numpy as np
-import pyarrow as pa
-
 import skate
 from skate import _skate
+from skate._deps import np, pa
 from skate.data import aggregate as ag
 from skate.data.op.group_states import COUNT_OF, PRODUCT, SUM_OF, States, bounded, doubles, states_of
 from skate.data.plan.node import Node

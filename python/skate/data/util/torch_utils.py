@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from skate import _skate
+from skate._deps import np, torch
 from skate.data.collate_fn import check_missing, numbers, tensor
 from skate.data.values import missing, private
 from skate.data.values.gathered import Gather, Planned
@@ -28,8 +29,6 @@ def convert_pandas_to_torch_tensor(data_batch: Any, columns: Any = None, column_
         column_dtypes: A torch dtype; for lists of names a dtype for each, or one. TypeError for a list where there is one tensor.
         unsqueeze: Each column gets one more dimension first.
     """
-    import torch
-
     several = bool(columns) and isinstance(columns[0], (list, tuple))
     if not several and column_dtypes and not isinstance(column_dtypes, torch.dtype):
         raise TypeError(
@@ -42,8 +41,6 @@ def convert_pandas_to_torch_tensor(data_batch: Any, columns: Any = None, column_
 
 
 def _joined(df: Any, columns: Any, dtype: Any, unsqueeze: bool) -> Any:
-    import torch
-
     parts: dict[str, Any] = {}
     for name in columns or df.columns:
         if name not in df.columns:
@@ -78,9 +75,6 @@ def _values(s: Any) -> Any:
 
 
 def _tensor(values: Any, dtype: Any) -> Any:
-    import numpy as np
-    import torch
-
     if values.dtype == object:
         if any(v is None for v in values):
             raise TypeError("there are nulls beside values that floats cannot hold; leave those rows out, or fill them first")
@@ -92,9 +86,6 @@ def _tensor(values: Any, dtype: Any) -> Any:
 
 def convert_ndarray_to_torch_tensor(ndarray: Any, dtype: Any = None, device: Any = None, pin_memory: bool = False) -> Any:
     """An array as a tensor; RuntimeError for one of objects that are not arrays of one shape."""
-    import numpy as np
-    import torch
-
     if ndarray.dtype == object:
         try:
             ndarray = np.stack([np.asarray(v) for v in ndarray])
@@ -124,8 +115,6 @@ def convert_ndarray_batch_to_torch_tensor_batch(ndarrays: Any, dtypes: Any = Non
 
 def concat_tensors_to_device(tensor_sequence: Any, device: Any = None, non_blocking: bool = True) -> Any:
     """Tensors one after another along the first dimension, on a device; AssertionError unless all have one dtype and the same other dimensions."""
-    import torch
-
     assert tensor_sequence, f"no tensors to join in {tensor_sequence!r}"
     wrong = [type(t) for t in tensor_sequence if not isinstance(t, torch.Tensor)]
     assert not wrong, f"only tensors can be joined; among them are {wrong}"
@@ -147,7 +136,6 @@ def concat_tensors_to_device(tensor_sequence: Any, device: Any = None, non_block
 
 def move_tensors_to_device(batch: Any, device: Any = None, non_blocking: bool = True) -> Any:
     """A tensor, a sequence or dict of tensors, or a sequence or dict of sequences of them (each joined to one) on a device; ValueError for others."""
-    import torch
 
     def tensors(v: Any) -> bool:
         return isinstance(v, (list, tuple)) and all(isinstance(t, torch.Tensor) for t in v)
@@ -189,8 +177,6 @@ class Tensors:
     """
 
     def __init__(self, dtypes: Any, device: Any, pin: bool, other: Any = None):
-        import torch
-
         self.other = other
         self.torch, self.dtypes, self.device, self.pin = torch, dtypes, device, pin
         self.works = pin or dtypes is not None or device is not None or other is not None  # there is more to a batch than gathering it
@@ -226,8 +212,6 @@ class Tensors:
         return lambda at, n: {k: varied[k](at, n) if v is None else v[at : at + n] for k, v in whole.items()}
 
     def _mapped(self, name: str, v: Any) -> Any:
-        import numpy as np
-
         if v.dtype == object:
             return v
         v = numbers(name, v)
@@ -307,8 +291,6 @@ class ToDevice:
     """
 
     def __init__(self, device: Any, dtypes: Any = None):
-        import torch
-
         self.torch, self.device, self.dtypes = torch, torch.device(device), dtypes
         self.stream = torch.cuda.Stream(self.device)
 

@@ -43,9 +43,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
+from skate._deps import np, pa
 from skate.data.tensor_types import ours
 from skate.data.values.encoded_text import plain
 from skate.data.values.frames import from_pandas, to_pandas

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-import pyarrow as pa
-
+from skate._deps import np, pa, pc
 from skate.data.values.flat import plain_view
 from skate.data.values.selection import decoded
 from skate.data.values.types import family
@@ -30,8 +28,6 @@ def exact_cast(arr: pa.Array, to: pa.DataType, naive_ok: bool = False) -> pa.Arr
             return exact_cast(decoded(arr), to, naive_ok)
         if _T.is_run_end_encoded(to):
             kept = exact_cast(arr, to.value_type, naive_ok)
-            import pyarrow.compute as pc
-
             return None if kept is None else pc.run_end_encode(kept, run_end_type=to.run_end_type)
         if isinstance(to, pa.Bool8Type) and _T.is_boolean(a):
             return pa.ExtensionArray.from_storage(to, arr.cast(pa.int8()))

@@ -8,15 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-import pandas as pd
-import pyarrow as pa
-from pandas.api.extensions import ExtensionArray, ExtensionDtype
-
+from skate._deps import np, pa, pd, pd_extensions
 from skate.data.tensor_types import ArrowTensorArray, ArrowVariableShapedTensorArray
 
 
-class Dtype(ExtensionDtype):
+class Dtype(pd_extensions.ExtensionDtype):
     kind = "O"  # pyright: ignore[reportAssignmentType]
     type = object  # pyright: ignore[reportAssignmentType]
 
@@ -67,7 +63,7 @@ class TensorDtype(Dtype):
         return TensorArray
 
 
-class Cells(ExtensionArray):
+class Cells(pd_extensions.ExtensionArray):
     """Shared by both: `values` is an array whose first axis are the entries."""
 
     values: np.ndarray

@@ -15,10 +15,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
+from skate._deps import np, pa, pc
 from skate.data.values import to_arrow
 from skate.data.values.flat import of_numpy
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import pyarrow as pa
+from skate._deps import pa
 
 DICTIONARY_MAX = 64 << 10  # bytes in the file, and half a byte a row: then the values are few
 

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
 from skate import _skate
+from skate._deps import np, pa
 from skate.data.values import missing
 
 _T = pa.types

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-import pandas as pd
-import pyarrow as pa
-
+from skate._deps import np, pa, pd
 from skate.data.values.frames import from_pandas, to_pandas
 
 WARNS = int(pd.__version__.split(".")[0]) < 3  # pandas 2 warns of writes to a part of a DataFrame, though nobody else sees these rows

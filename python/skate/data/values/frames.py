@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
 from skate import _lazy
+from skate._deps import np, pa, pd
 from skate.data.context import DataContext
 from skate.data.tensor_types import is_fixed
 from skate.data.values.flat import BOOL, NUMBERS, plain_view, stored, times_to_numpy, valid_bits
@@ -34,8 +32,6 @@ _T = pa.types
 def to_pandas(rb: pa.RecordBatch, dtypes: Mapping[str, tuple[str, str]] | None = None) -> Any:
     """A DataFrame (its own memory, may be changed in place): pandas copies the columns, all of one dtype into one block. A column of numbers costs 5 us. dtypes: of columns by name, if
     they have this type: (dtype as noted() names it, type)."""
-    import pandas as pd
-
     index = pd.RangeIndex(rb.num_rows)
     made = {
         name: _values(pd, name, col, index)
@@ -52,8 +48,6 @@ def to_pandas(rb: pa.RecordBatch, dtypes: Mapping[str, tuple[str, str]] | None =
 
 def table_to_pandas(t: pa.Table, dtypes: Mapping[str, tuple[str, str]] | None = None) -> Any:
     rbs = from_table(t)
-    import pandas as pd
-
     return to_pandas(rbs[0], dtypes) if len(rbs) == 1 else pd.concat([to_pandas(b, dtypes) for b in rbs], ignore_index=True)
 
 
@@ -68,8 +62,6 @@ def noted(dfs: Sequence[Any]) -> dict[str, str]:
 
 
 def _noted(t: Any) -> str:
-    import pandas as pd
-
     if isinstance(t, pd.StringDtype):
         return f"string[{t.storage}]" if t.na_value is pd.NA else ""
     if isinstance(t, pd.ArrowDtype):
@@ -181,8 +173,6 @@ def _of_index(df: Any, what: str) -> list[tuple[str, Any]]:
     names = list(index.names)
     if names == [None] and index.dtype.kind in "iu":
         return []
-    import pandas as pd
-
     levels = [index.get_level_values(i) for i in range(len(names))] if len(names) > 1 else [index]
     columns = {str(c): i for i, c in reversed(list(enumerate(df.columns)))}
     any_name = len(names) == 1 or any(n is not None for n in names)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
+from skate._deps import np, pa, pc
 from skate.data import tensor_types as _tt
 from skate.data.on_error import UntrustedPickleError
 from skate.data.tensor_types import is_fixed
@@ -123,8 +121,6 @@ def form_of(t: pa.DataType) -> tuple[np.dtype, tuple[int, ...]] | None:
 
 
 def runs_decoded(col: pa.Array) -> pa.Array:
-    import pyarrow.compute as pc  # 80 ms at the first import, which a driver that takes ten rows need not pay
-
     return pc.run_end_decode(col)
 
 

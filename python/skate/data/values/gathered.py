@@ -5,16 +5,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from skate import _skate
+from skate._deps import np, pa
 from skate.data.values.from_arrow import column_to_numpy, form_of
 from skate.data.values.unify import cast_batch
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class Planned:

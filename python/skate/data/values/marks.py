@@ -11,9 +11,8 @@ import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import pyarrow as pa
-
 from skate import _job
+from skate._deps import pa
 from skate.data import settings
 from skate.data.on_error import UntrustedPickleError
 from skate.data.values import types

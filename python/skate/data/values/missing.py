@@ -7,7 +7,7 @@ whatever rows were taken and wherever blocks end. The mark lies in the bits that
 
 from __future__ import annotations
 
-import numpy as np
+from skate._deps import np
 
 MOST = 1 << 53  # integers up to here are exact in float64
 _PAYLOAD, _ROW = 0x156, 1  # of the nine bits that the NaN of a float16 has; a whole array that is null has marks with the last bit set

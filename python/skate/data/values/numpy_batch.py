@@ -6,10 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
 from skate import _skate
+from skate._deps import np, pa
 from skate.data.values.encoded_text import EncodedText
 from skate.data.values.flat import DICTIONARY, NUMBERS, TEXT, plain_view
 from skate.data.values.from_arrow import column_to_numpy, lacks_numbers

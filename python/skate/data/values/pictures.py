@@ -12,9 +12,8 @@ import io
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from skate import _lazy, _skate
-
-np = _lazy.module("numpy")
+from skate import _skate
+from skate._deps import Image, PIL_imaging, PIL_imagingft, np
 
 DECODERS = (None, "fast", "pillow")
 _CHANNELS = {None: 0, "L": 1, "RGB": 3, "RGBA": 4}
@@ -57,8 +56,6 @@ def decode(data: Any, want: Wanted, make: Callable[[tuple[int, ...]], Any]) -> t
 
 def by_pillow(data: Any, want: Wanted) -> Any:
     """The picture as Pillow makes it."""
-    from PIL import Image
-
     with Image.open(io.BytesIO(data)) as im:
         if want.crop is not None:
             top, left, height, width = _middle(im.size, want.size) if isinstance(want.crop, str) else want.crop
@@ -97,13 +94,9 @@ class _Codecs(NamedTuple):
 
 @functools.cache
 def _codecs() -> _Codecs:
-    from PIL import Image, _imaging
-
-    jpeg = _loaded(_imaging, _skate.image_use_jpeg)
+    jpeg = _loaded(PIL_imaging, _skate.image_use_jpeg)
     try:
-        from PIL import _imagingft  # links FreeType, and that libpng
-
-        png = _loaded(_imagingft, _skate.image_use_png)
+        png = _loaded(PIL_imagingft, _skate.image_use_png)
     except ImportError:  # a Pillow without FreeType
         png = False
     if not jpeg and not png:

@@ -7,6 +7,7 @@ import weakref
 from typing import Any
 
 from skate import _skate
+from skate._deps import np
 
 _mapped: weakref.WeakValueDictionary[int, Mapped] = weakref.WeakValueDictionary()
 
@@ -26,8 +27,6 @@ class Mapped(mmap.mmap):
         start = at - at % mmap.ALLOCATIONGRANULARITY
         self = super().__new__(cls, fd, at - start + size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE, offset=start)
         self.first = at - start
-        import numpy as np
-
         self.base = np.frombuffer(self, np.uint8).__array_interface__["data"][0]
         _mapped[self.base] = self
         return self

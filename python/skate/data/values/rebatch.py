@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from skate._deps import pa
 from skate.data.values.unify import merge
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 def rebatch(batches: Iterator[pa.RecordBatch], size: int | None) -> Iterator[pa.RecordBatch]:

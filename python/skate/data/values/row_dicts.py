@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import pyarrow as pa
-
 from skate import _lazy
+from skate._deps import pa
 from skate.data.context import DataContext
 from skate.data.values.flat import FIXED_LIST, LISTS
 from skate.data.values.from_arrow import to_objects

@@ -8,13 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
-from skate import _lazy, _skate
+from skate import _skate
+from skate._deps import np, pa, pa_kernels
 from skate.data.values.flat import of_numpy, plain_view, stored, valid_bits
-
-kernels = _lazy.module("pyarrow._compute")  # loads a library of 4 ms that most tasks do without
 
 NONE = 2**32 - 1  # the number of a batch that means a row of nulls
 
@@ -28,7 +24,7 @@ def take(rb: Any, index: Any) -> Any:
     """
     at = index if isinstance(index, pa.Array) else of_numpy(np.asarray(index, np.int64))
     try:
-        return kernels.call_function("take", [rb, at])
+        return pa_kernels.call_function("take", [rb, at])
     except pa.ArrowNotImplementedError:
         if isinstance(rb, pa.Table):
             return pa.Table.from_batches([_gathered(rb.to_batches() or [pa.RecordBatch.from_pylist([], rb.schema)], plain_view(at))])
@@ -46,7 +42,7 @@ def where(rb: pa.RecordBatch, keep: Any) -> pa.RecordBatch:
     """
     mask = keep if isinstance(keep, pa.Array) else of_numpy(keep)
     try:
-        return kernels.call_function("filter", [rb, mask])
+        return pa_kernels.call_function("filter", [rb, mask])
     except pa.ArrowNotImplementedError:
         return _gathered([rb], np.flatnonzero(stored(mask) & valid_bits(mask)))
 
@@ -54,7 +50,7 @@ def where(rb: pa.RecordBatch, keep: Any) -> pa.RecordBatch:
 def take_values(col: pa.Array, index: pa.Array) -> pa.Array:
     """The values of these numbers; null where the number is null."""
     try:
-        return kernels.call_function("take", [col, index])
+        return pa_kernels.call_function("take", [col, index])
     except pa.ArrowNotImplementedError:
         rb = pa.RecordBatch.from_arrays([col], names=["values"])
         return _gathered([rb], plain_view(index), valid_bits(index) if index.null_count else None).column(0)

@@ -11,9 +11,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
+from skate._deps import np, pa
 from skate.data import tensor_types as _tt
 from skate.data.tensor_types import is_fixed
 from skate.data.values import missing

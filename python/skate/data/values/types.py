@@ -6,10 +6,8 @@ import functools
 import pickle
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
 from skate import _job, _lazy
+from skate._deps import np, pa, pd
 from skate.data import settings
 from skate.data.tensor_types import ArrowVariableShapedTensorType, is_fixed
 from skate.serialize import cloudpickled
@@ -206,8 +204,6 @@ class PythonObjectArray(pa.ExtensionArray):
 
     def to_pandas(self, **kwargs: Any) -> Any:
         """A Series of the objects."""
-        import pandas as pd
-
         return pd.Series(self.to_numpy())
 
 

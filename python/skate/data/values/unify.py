@@ -26,15 +26,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skate import _lazy
+from skate._deps import np, pa, pc
 from skate._near import nearest_few
 from skate.data.majority import SURE, Majority
 from skate.data.on_error import UntrustedPickleError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class MissingColumn(KeyError, ValueError):
@@ -61,8 +59,6 @@ def few(names: Any, most: int = 8) -> str:
 
 def unify(schemas: list[pa.Schema], names: list[str] | None = None) -> pa.Schema:
     """One schema for all (see the head of the file); TypeError naming the column and both types, and who has them (`names`), when there is none."""
-    import pyarrow as pa
-
     first = schemas[0]
     if all(s is first or s.equals(first) for s in schemas[1:]):
         return first
@@ -114,8 +110,6 @@ def promote(name: str, a: pa.DataType, b: pa.DataType) -> pa.DataType:
 
 def promoted(a: Any, b: Any) -> Any:
     """As promote(); None when there is none."""
-    import pyarrow as pa
-
     tensors, kinds = _lazy.tensor_types, _lazy.value_types
     if a.equals(b):
         return a
@@ -163,8 +157,6 @@ def promoted(a: Any, b: Any) -> Any:
 
 
 def _promoted_tensors(a: Any, b: Any) -> Any:
-    import pyarrow as pa
-
     tensors, types = _lazy.tensor_types, _lazy.value_types
     kinds = []  # (type of the numbers, dimensions, shape if there is one)
     for x in (a, b):
@@ -191,8 +183,6 @@ def _promoted_tensors(a: Any, b: Any) -> Any:
 
 def misfits(parts: Sequence[tuple[int, pa.Schema | None]], before: pa.Schema | None = None) -> list[TypeError | None]:
     """Of each part of some rows (how many, their schema) what is wrong with it beside the others (majority.py); None: nothing. before: a schema that stays in any case."""
-    import pyarrow as pa
-
     count = Majority(promoted)
     for rows, schema in [(SURE, before), *parts]:
         for f in schema or ():
@@ -210,14 +200,10 @@ def misfits(parts: Sequence[tuple[int, pa.Schema | None]], before: pa.Schema | N
 
 
 def _listed(t: Any) -> bool:
-    import pyarrow as pa
-
     return pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t)
 
 
 def _simple(a: Any) -> bool:
-    import pyarrow as pa
-
     t = pa.types
     return (
         t.is_integer(a)
@@ -233,8 +219,6 @@ def _simple(a: Any) -> bool:
 
 def cast_batch(rb: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """rb in this schema: missing columns are null, types are cast exactly or it is a TypeError."""
-    import pyarrow as pa
-
     if rb.schema.equals(schema):
         return rb
     have = {n: i for i, n in enumerate(rb.schema.names)}
@@ -253,8 +237,6 @@ def cast_batch(rb: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 def cast(c: pa.Array, t: pa.DataType, name: str) -> pa.Array:
     """c, of column `name`, as type t exactly, or it is a TypeError."""
-    import pyarrow as pa
-
     if c.type.equals(t):
         return c
     try:
@@ -267,8 +249,6 @@ def cast(c: pa.Array, t: pa.DataType, name: str) -> pa.Array:
 
 def _cast(c: pa.Array, t: pa.DataType) -> pa.Array:
     """c as type t; ArrowInvalid when it does not fit. Tensors by shape: Arrow looks at the lists below them only."""
-    import pyarrow as pa
-
     tensors, kinds, values = _lazy.tensor_types, _lazy.value_types, _lazy.from_arrow
     if pa.types.is_null(c.type):
         return pa.nulls(len(c), t)
@@ -301,8 +281,6 @@ def _cast(c: pa.Array, t: pa.DataType) -> pa.Array:
         c = tensors.native(c)
     c = c.storage if isinstance(c.type, pa.FixedShapeTensorType) else c
     if pa.types.is_run_end_encoded(c.type):
-        import pyarrow.compute as pc
-
         c = pc.run_end_decode(c)
     if pa.types.is_dictionary(c.type):
         c = _lazy.selection.decoded(c)
@@ -322,8 +300,6 @@ def _cast_to_objects(c: pa.Array, t: Any) -> pa.Array:
 
 
 def _array(v: Any, t: Any) -> Any:
-    import numpy as np
-
     return np.asarray(v, _lazy.value_types.ragged_parts(t)[0].to_pandas_dtype())
 
 
@@ -358,8 +334,6 @@ class Widening:
             raise TypeError(f"{self.what}: {e} (rows {first:,} to {self.row - 1:,})") from None
 
     def _wider(self, new: pa.Schema, first: int) -> pa.Schema:
-        import pyarrow as pa
-
         assert self.schema is not None
         fields = {f.name: f.type for f in self.schema}
         for f in new:
@@ -387,8 +361,6 @@ class Widening:
 
 def merge(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     """One batch of all rows, in one schema; texts, bytes and lists that are together more than their type counts get its large one."""
-    import pyarrow as pa
-
     if len(batches) == 1:
         return batches[0]
     schema = batches[0].schema
@@ -409,8 +381,6 @@ def merge(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 def widened(t: pa.DataType) -> pa.DataType:
     """The type of the same values that counts what is in an array with 64 bits."""
-    import pyarrow as pa
-
     is_ = pa.types
     if is_.is_string(t):
         return pa.large_string()
@@ -425,16 +395,12 @@ def widened(t: pa.DataType) -> pa.DataType:
 
 def concat(batches: list[pa.RecordBatch]) -> pa.Table:
     """All batches as one Table in one schema (no copy)."""
-    import pyarrow as pa
-
     schema = unify([b.schema for b in batches])
     return pa.Table.from_batches([cast_batch(b, schema) for b in batches], schema=schema)
 
 
 def concat_as(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """A Table in this schema; see cast_batch()."""
-    import pyarrow as pa
-
     return pa.Table.from_batches([cast_batch(b, schema) for b in table.to_batches()], schema=schema)
 
 

@@ -14,12 +14,11 @@ import traceback
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from skate._deps import pa
 from skate.data.on_error import is_fatal
 from skate.data.values.unify import merge
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from skate.data.op import Operator
 
 FLUSH_ROWS, FLUSH_BYTES = 256, 1 << 20  # dead letters that a task holds at most before they go out
@@ -112,8 +111,6 @@ def _trace(e: BaseException) -> str:
 
 
 def _table(fields: list[tuple[str, str]], rows: list[dict[str, Any]], row: Any) -> pa.RecordBatch:
-    import pyarrow as pa
-
     cols = [pa.array([_clean(r[n]) for r in rows], getattr(pa, t)()) for n, t in fields]
     names = [n for n, _ in fields]
     if row is not None:
@@ -128,8 +125,6 @@ def _clean(v: Any) -> Any:
 
 
 def _block(schema: pa.Schema | None, group: list[tuple[dict[str, Any], Any]]) -> pa.RecordBatch:
-    import pyarrow as pa
-
     if schema is None or not len(schema):
         row: Any = pa.nulls(len(group))
     else:

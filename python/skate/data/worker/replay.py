@@ -7,13 +7,16 @@ is on its way, into a folder of this user alone (below the temporary folder, mod
 
 from __future__ import annotations
 
+import faulthandler
 import os
+import pickle
 import stat
 import sys
 import tempfile
 from typing import Any
 
 from skate import _lazy
+from skate._deps import pa, pdb
 
 MOST = 16
 
@@ -33,8 +36,6 @@ def folder() -> str:
 
 def keep(params: dict[str, Any], rb: Any, where: str, most: int) -> str | None:
     """Keeps a batch with the operator that failed on it; its id, None when it is larger than `most` bytes."""
-    import pyarrow as pa
-
     if rb is None or rb.nbytes > most:
         return None
     sink = pa.BufferOutputStream()
@@ -83,8 +84,6 @@ def _forget_old(at: str) -> None:
 
 def load(name: str) -> dict[str, Any]:
     """What keep() wrote. LookupError when there is no such file, PermissionError when it is not this user's alone."""
-    import pickle
-
     path = os.path.join(folder(), os.path.basename(name))
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
@@ -104,11 +103,6 @@ def load(name: str) -> dict[str, Any]:
 
 def run(name: str, step: bool = False) -> None:
     """Runs the batch again. Where it fails pdb starts, at the frame that raised; step: at the function's first line, too."""
-    import faulthandler
-    import pdb
-
-    import pyarrow as pa
-
     faulthandler.enable()  # of what ends the process
 
     sys.path.insert(0, "")

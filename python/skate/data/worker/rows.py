@@ -13,9 +13,8 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import pyarrow as pa
-
 from skate import _lazy, _skate
+from skate._deps import asyncio, pa
 from skate.data.on_error import is_fatal
 from skate.data.values.batch import named
 from skate.data.values.row_dicts import to_rows
@@ -180,8 +179,6 @@ def _tolerant_finished(got: list[Any], failed: dict[int, BaseException]) -> list
     """Results of async calls; the exceptions go to `failed`."""
 
     async def settled() -> list[Any]:
-        import asyncio
-
         async def plain(v: Any) -> Any:
             return v
 
@@ -252,8 +249,6 @@ async def _collected(agen: Any) -> list[Any]:
 
 async def _all(work: list[Any]) -> list[Any]:
     """Results of coroutines and async generators (lists of what they yield), all of them running at once."""
-    import asyncio
-
     return list(await asyncio.gather(*[_collected(w) if inspect.isasyncgen(w) else w for w in work]))
 
 

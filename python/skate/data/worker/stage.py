@@ -9,16 +9,16 @@ Rows are never split. Cost: about 60 us a task and block beside the operators th
 
 from __future__ import annotations
 
+import gc
 import pickle
 from collections.abc import Iterator
 from time import perf_counter_ns
 from typing import Any
 
-import pyarrow as pa
-
 import skate.data.values.rebatch  # these two for operators, which import them when they run: the fork server imports this file
 import skate.data.worker.rows  # noqa: F401
 from skate import _skate
+from skate._deps import pa
 from skate.data import settings
 from skate.data.context import DataContext
 from skate.data.files import retry
@@ -192,8 +192,6 @@ def _tune() -> None:
     """Of a worker that runs its first stage. Rows are many small dicts that live for a moment: looking for cycles after every 700 of them costs a third of a
     flat_map."""
     global _tuned
-    import gc
-
     _tuned = True
     gc.freeze()
     if 0 < gc.get_threshold()[0] < 20000:
@@ -336,8 +334,6 @@ def forget() -> None:
     for key in over:
         del _chains[key]
     if over:
-        import gc
-
         gc.collect()  # functions that name themselves, classes
 
 

@@ -6,16 +6,14 @@ A user's exception leaves a worker as it is, with one note that says operator, i
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from skate import _skate
+from skate._deps import pa
 from skate.data.context import DataContext
 from skate.data.on_error import is_fatal
 from skate.data.worker import replay
 from skate.data.worker.dead_letters import Letters, Trail
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 ROWS = "input rows"
 BATCH = "the batch of input rows"

@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from skate._deps import pa
 from skate.data.checks import keywords
 from skate.data.write import files
 
 
 def check(args: dict[str, Any], schema: Any) -> None:
     """TypeError or ValueError for arguments that are none."""
-    import pyarrow as pa
-
     keywords("write_feather", args, ("compression",))
     pa.ipc.IpcWriteOptions(**args)
 
 
 class _Writer:
     def __init__(self, sink: Any, schema: Any, args: dict[str, Any]):
-        import pyarrow as pa
-
         self.w = pa.ipc.new_file(sink, schema, options=pa.ipc.IpcWriteOptions(compression=args.get("compression", "lz4")))
 
     def write(self, table: Any) -> None:
@@ -32,15 +29,11 @@ class _Writer:
 
 def schema(file: Any) -> Any:
     """Of a file."""
-    import pyarrow as pa
-
     return pa.ipc.open_file(file).schema
 
 
 def parts(file: Any) -> Iterator[Any]:
     """The Tables that a file was written of."""
-    import pyarrow as pa
-
     with pa.ipc.open_file(file) as r:
         for i in range(r.num_record_batches):
             yield pa.Table.from_batches([r.get_batch(i)])

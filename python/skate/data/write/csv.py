@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from skate._deps import pa, pacsv
 from skate.data.checks import columns, keywords
 from skate.data.values.unify import concat_as
 from skate.data.write import files
@@ -15,9 +16,6 @@ WORKERS_IMPORT = ("pyarrow.csv",)  # the fork server does it for all of them
 
 def check(args: dict[str, Any], schema: Any) -> Any:
     """TypeError or ValueError for arguments that are none; with a schema, that of the files, or TypeError for a column that CSV has no form for."""
-    import pyarrow as pa
-    import pyarrow.csv as pacsv
-
     known = [n for n in dir(pacsv.WriteOptions) if not n.startswith("_") and n != "validate"]
     keywords("write_csv", args, ("write_options", *known))
     options = _options(args)
@@ -29,23 +27,16 @@ def check(args: dict[str, Any], schema: Any) -> Any:
 
 
 def _options(args: dict[str, Any]) -> Any:
-    import pyarrow.csv as pacsv
-
     return args.get("write_options") or pacsv.WriteOptions(**args)
 
 
 class _Writer:
     def __init__(self, sink: Any, schema: Any, args: dict[str, Any]):
-        import pyarrow as pa
-        import pyarrow.csv as pacsv
-
         schema = self.schema = check(args, schema)
         options = _options(args)
         self.w = pacsv.CSVWriter(sink if not hasattr(sink, "fileno") else pa.PythonFile(sink, "w"), schema, write_options=options)
 
     def write(self, table: Any) -> None:
-        import pyarrow as pa
-
         table = concat_as(table, self.schema)
         try:
             self.w.write_table(table)
@@ -55,9 +46,6 @@ class _Writer:
 
     def _name(self, table: Any) -> None:
         """TypeError that names the first column that CSV does not take; nothing where each by itself is taken."""
-        import pyarrow as pa
-        import pyarrow.csv as pacsv
-
         for f in table.schema:
             try:
                 pacsv.write_csv(table.select([f.name]), pa.BufferOutputStream())

@@ -6,11 +6,13 @@ so that no other write has them; those that a user's filename_provider gives may
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from typing import Any
 
 from skate import _lazy, _skate
+from skate._deps import pa, urllib_parse
 from skate.data.datasource.filename_provider import FilenameProvider, row_filename
 from skate.data.files.retry import RetriedOutput, retried, taken
 from skate.data.values.unify import ADVICE, cast_batch, columns_are, retold, unify
@@ -143,8 +145,6 @@ class Files:
             except FileExistsError:
                 pass
         if self.p.get("stream", {}).get("compression"):
-            import pyarrow as pa
-
             return pa.output_stream(full, **self.p.get("stream", {}))
         return open(full, "wb")
 
@@ -195,8 +195,6 @@ class Files:
                 error.add_note(f"{full} could not be removed after that: {e}")
 
     def _explain(self, e: OSError, full: str) -> OSError:
-        import errno
-
         if isinstance(e, FileExistsError):  # says all there is to say
             return e
         if e.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "No space left" in str(e):
@@ -228,8 +226,6 @@ class Files:
 def tables(batches: Iterator[Any], nbytes: Any, limit: int) -> Iterator[Any]:
     """Batches gathered into Tables of about `limit` bytes, in the schema of all so far: it changes where one comes that it does not hold (arrays of another shape, floats after ints).
     TypeError when there is none for both."""
-    import pyarrow as pa
-
     held: list[Any] = []
     size, schema, given = 0, None, False
     for rb in batches:
@@ -261,10 +257,6 @@ def tables(batches: Iterator[Any], nbytes: Any, limit: int) -> Iterator[Any]:
 def partitions(table: Any, cols: list[str], flavor: str | None) -> Iterator[tuple[str, Any]]:
     """(what a name begins with, rows without these columns) for each combination of values, in order of appearance: "a=1/b=x/" (flavor "hive"), "1/x/" (None) or "1_x_"
     ("filename"). ValueError for a null, which only "hive" has a name for."""
-    from urllib.parse import quote
-
-    import pyarrow as pa
-
     rest = [n for n in table.column_names if n not in cols]
     if not rest:
         raise ValueError("write: partition_cols name all columns; at least one has to stay in the files")
@@ -281,7 +273,7 @@ def partitions(table: Any, cols: list[str], flavor: str | None) -> Iterator[tupl
                 raise ValueError(
                     f"write: column {c!r} has {v!r}, which partitioning_flavor={flavor!r} has no name for; use 'hive', or fill it"
                 )
-            text = "__HIVE_DEFAULT_PARTITION__" if v is None else quote(str(v), safe=" ")
+            text = "__HIVE_DEFAULT_PARTITION__" if v is None else urllib_parse.quote(str(v), safe=" ")
             folder += f"{c}={text}/" if flavor == "hive" else f"{text}/" if flavor is None else f"{text}_"
         yield folder, _lazy.selection.take(table.select(rest), groups["__row_list"][i].values)
 
@@ -292,8 +284,6 @@ def run(params: dict[str, Any], batches: Iterator[Any], task: Any, extension: st
     if params["format"] in TYPED:
         batches = map(_lazy.marks.bare, batches)
     if params.get("no_rows"):
-        import pyarrow as pa
-
         files.without_rows(pa.Table.from_batches([next(batches)]))
         yield files.report()
         return
@@ -301,8 +291,6 @@ def run(params: dict[str, Any], batches: Iterator[Any], task: Any, extension: st
     batches = _watched(batches, seen)
     parts = params["partition_cols"]
     if parts:
-        import pyarrow as pa
-
         all_of = list(tables(batches, task.nbytes, limit))
         if all_of:
             for folder, t in partitions(pa.concat_tables(all_of), parts, params["flavor"]):
@@ -323,7 +311,5 @@ def _watched(batches: Iterator[Any], seen: list[Any]) -> Iterator[Any]:
 
 def _no_rows_of(schema: Any) -> Any:
     """The report of a task that had no rows."""
-    import pyarrow as pa
-
     text = schema.remove_metadata().serialize().to_pybytes()
     return pa.RecordBatch.from_arrays([_lazy.to_arrow.from_objects([text], pa.binary())], names=["no_rows"])

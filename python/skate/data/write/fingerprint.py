@@ -13,6 +13,7 @@ import os
 import types
 from typing import Any
 
+from skate._deps import cloudpickle
 from skate.data.plan.node import Node
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
@@ -156,8 +157,6 @@ class _Walk:
                 self.cls(t)
             self.value(state)
             return
-        import cloudpickle
-
         try:
             self.put("pickle", cloudpickle.dumps(v, 5))
         except Exception as e:

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from skate import _lazy
+from skate._deps import Image
 from skate.data.values.unify import columns_are
 from skate.data.write.files import Files
 
 
 def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[Any]:
-    from PIL import Image
-
     column, fmt = params["args"]["column"], params["args"]["file_format"]
     files = Files(params, task, fmt, None)
     n = 0

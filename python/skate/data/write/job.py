@@ -15,6 +15,7 @@ import threading
 from typing import Any
 
 from skate import _lazy
+from skate._deps import pa, pafs
 from skate.data.datasource.filename_provider import FilenameProvider
 from skate.data.files.local import local_path
 from skate.data.files.paths import resolve
@@ -309,8 +310,6 @@ class _Remote:
 
     def files(self) -> dict[str, tuple[int, int]]:
         """{name: (bytes, time of its last change)} of what is in the target."""
-        from pyarrow import fs as pafs
-
         selector = pafs.FileSelector(self.path, allow_not_found=True, recursive=True)
         info = retried(lambda: self.fs.get_file_info(selector), f"list {self.path}")
         found = {f.path[len(self.path) + 1 :]: (f.size or 0, f.mtime_ns or 0) for f in info if f.type == pafs.FileType.File}
@@ -352,6 +351,4 @@ class _Remote:
 
 
 def _schema_without(schema: Any, names: list[str]) -> Any:
-    import pyarrow as pa
-
     return pa.schema([f for f in schema if f.name not in names], metadata=schema.metadata)

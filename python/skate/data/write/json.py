@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from skate import _lazy
+from skate._deps import pa
 from skate.data.checks import keywords, parameters
 from skate.data.write import files
 
@@ -24,8 +25,6 @@ def check(args: dict[str, Any], schema: Any) -> None:
 
 def _bytes_in(t: Any) -> Any:
     """t, or the first type inside, where that is bytes."""
-    import pyarrow as pa
-
     if pa.types.is_binary(t) or pa.types.is_large_binary(t) or pa.types.is_fixed_size_binary(t) or pa.types.is_binary_view(t):
         return t
     if isinstance(t, pa.BaseExtensionType) or not pa.types.is_nested(t):

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import skate
+from skate._deps import pa
 from skate.data.files.reading import open_file
 from skate.data.values.unify import ADVICE, concat_as, retold, unify
 from skate.data.write.files import Files
@@ -35,8 +36,6 @@ def misfits(label: str, names: list[str], schemas: list[bytes]) -> tuple[list[in
     """(which of the files have another schema than all are to have, that schema). TypeError naming the operator, two files, the column and both types where there is none."""
     if len(set(schemas)) < 2 or len(schemas) != len(names):
         return [], b""
-    import pyarrow as pa
-
     from skate.data import tensor_types  # noqa: F401  types of ours in the schemas
 
     first: dict[bytes, str] = {}
@@ -70,8 +69,6 @@ def of_file(params: dict[str, Any], full: str) -> bytes:
 
 
 def _again(params: dict[str, Any], old: str, name: str, text: bytes) -> int:
-    import pyarrow as pa
-
     from skate.data import tensor_types  # noqa: F401
 
     module = importlib.import_module(f"skate.data.write.{params['format']}")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from skate import _lazy
+from skate._deps import np, pa
 from skate.data.values.unify import columns_are
 from skate.data.write import files
 
@@ -21,9 +22,6 @@ class _Writer:
         self.parts.append(table.select([self.column]))
 
     def close(self) -> None:
-        import numpy as np
-        import pyarrow as pa
-
         (rb,) = _lazy.to_arrow.from_table(pa.concat_tables(self.parts))
         a = _lazy.from_arrow.column_to_numpy(self.column, rb.column(0))
         if a.dtype == object:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from skate._deps import orc, pa
 from skate.data.checks import columns, keywords, parameters
 from skate.data.values.unify import concat_as
 from skate.data.write import files
@@ -14,8 +15,6 @@ WORKERS_IMPORT = ("pyarrow.orc",)  # the fork server does it for all of them
 
 def check(args: dict[str, Any], schema: Any) -> Any:
     """TypeError or ValueError for arguments that are none; with a schema, that of the files, or TypeError for a column that ORC has no form for."""
-    import pyarrow as pa
-    import pyarrow.orc as orc
 
     def write(s: Any) -> None:
         with orc.ORCWriter(pa.BufferOutputStream(), **args) as w:
@@ -29,8 +28,6 @@ def check(args: dict[str, Any], schema: Any) -> Any:
 
 class _Writer:
     def __init__(self, sink: Any, schema: Any, args: dict[str, Any]):
-        import pyarrow.orc as orc
-
         self.schema = check(args, schema)
         self.w = orc.ORCWriter(sink, **args)
 
@@ -43,16 +40,11 @@ class _Writer:
 
 def schema(file: Any) -> Any:
     """Of a file."""
-    import pyarrow.orc as orc
-
     return orc.ORCFile(file).schema
 
 
 def parts(file: Any) -> Iterator[Any]:
     """The Tables that a file was written of."""
-    import pyarrow as pa
-    import pyarrow.orc as orc
-
     f = orc.ORCFile(file)
     for i in range(f.nstripes):
         yield pa.Table.from_batches([f.read_stripe(i)])

@@ -7,12 +7,12 @@ less than a quarter are written plain. Who gives use_dictionary or column_encodi
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
+from skate._deps import np, pa, pc, pq
 from skate.data.checks import columns, keywords, parameters
 from skate.data.values import encoded_text
 from skate.data.values.to_arrow import array_from_numpy
@@ -31,8 +31,6 @@ def encoded(params: dict[str, Any]) -> bool:
 
 def check(args: dict[str, Any], schema: Any) -> None:
     """TypeError for arguments that are none; with a schema, TypeError for a column that Parquet has no form for."""
-    import pyarrow.parquet as pq
-
     known = [
         *parameters(pq.write_table, ("table", "where", "filesystem")),
         *parameters(pq.ParquetWriter.__init__, ("self", "where", "filesystem")),
@@ -44,8 +42,6 @@ def check(args: dict[str, Any], schema: Any) -> None:
 
 def _as_stored(schema: Any) -> Any:
     """The schema in which Parquet takes these columns. Only types of few kinds are looked at, as a try takes long."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
 
     def write(s: Any) -> None:
         with pq.ParquetWriter(pa.BufferOutputStream(), s) as w:
@@ -60,8 +56,6 @@ def _as_stored(schema: Any) -> Any:
 
 def _doubtful(t: Any) -> bool:
     """Whether Parquet may have no form for a type."""
-    import pyarrow as pa
-
     is_ = pa.types
     if isinstance(t, pa.BaseExtensionType):
         return _doubtful(t.storage_type)
@@ -94,10 +88,6 @@ class _Writer:
             self.w.close()
 
     def _begin(self, table: Any) -> None:
-        import base64
-
-        import pyarrow.parquet as pq
-
         if not self.args.keys() & {"use_dictionary", "column_encoding"}:
             plain = {n for n, c in zip(table.column_names, table.columns, strict=True) if _distinct(c)}
             if plain:
@@ -112,9 +102,6 @@ class _Writer:
 
 def _distinct(col: Any) -> bool:
     """Whether a dictionary of a column would save less than a quarter of its bytes, by two samples: rows from all over it, and neighbours."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if not len(col):
         return False
     t, rows, col = col.type, len(col), col.chunk(0)
@@ -134,8 +121,6 @@ def _distinct(col: Any) -> bool:
 
 def _leaves(path: str, t: Any) -> list[str]:
     """Paths of the columns that a column is stored as."""
-    import pyarrow as pa
-
     if isinstance(t, pa.BaseExtensionType):
         return _leaves(path, t.storage_type)
     if pa.types.is_struct(t):
@@ -149,15 +134,11 @@ def _leaves(path: str, t: Any) -> list[str]:
 
 def schema(file: Any) -> Any:
     """Of a file."""
-    import pyarrow.parquet as pq
-
     return pq.read_schema(file)
 
 
 def parts(file: Any) -> Iterator[Any]:
     """The Tables that a file was written of."""
-    import pyarrow.parquet as pq
-
     with pq.ParquetFile(file) as pf:
         for i in range(pf.num_row_groups):
             yield pf.read_row_group(i)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import pickle
+from types import SimpleNamespace
 from typing import Any
 
 from skate import _lazy
+from skate._deps import pa
 
 KEY = b"skate.schemas"
 
@@ -39,8 +41,6 @@ def heard(rb: Any) -> list[bytes]:
 
 def report(files: list[tuple[str, int, int]]) -> Any:
     """(name, rows, bytes) of files as a batch."""
-    import pyarrow as pa
-
     schema = pa.schema([("path", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64())])
     cols = list(zip(*files, strict=True)) if files else [(), (), ()]
     return pa.RecordBatch.from_arrays(
@@ -58,8 +58,6 @@ class Reports:
 
     def files(self, rb: Any) -> list[tuple[str, int, int]]:
         """(name, rows, bytes) of the files of a report."""
-        import pyarrow as pa
-
         from skate.data import tensor_types  # noqa: F401  types of ours in the schema
 
         if rb.schema.names == ["no_rows"]:
@@ -70,8 +68,6 @@ class Reports:
 
     def without_rows(self, params: dict[str, Any]) -> list[tuple[str, int, int]]:
         """Writes the one file of a write that had no rows, so that its columns can be read back; none where they are not known."""
-        from types import SimpleNamespace
-
         schema = self.known
         if self.schemas:
             try:

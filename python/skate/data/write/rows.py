@@ -14,11 +14,8 @@ import os
 import re
 from typing import Any
 
-import pyarrow as pa
-from pyarrow import fs as pafs
-from pyarrow import parquet as pq
-
 from skate import _lazy
+from skate._deps import pa, pafs, pq
 from skate.data.checkpoint.interfaces import CheckpointConfig, InvalidCheckpointingConfig
 from skate.data.datasource.file_datasink import _FileDatasink
 from skate.data.datasource.filename_provider import FilenameProvider

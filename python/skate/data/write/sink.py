@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Iterator
 from typing import Any
 
 from skate import _lazy
+from skate._deps import pa, pc
 from skate.serialize import cloudpickled
 
 
 def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[Any]:
-    import pyarrow as pa
-
     seen, ids = [0, 0], []
 
     def tables() -> Iterator[Any]:
@@ -35,9 +35,6 @@ def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[A
 
 def _new_rows(rb: Any, column: str, done: Any) -> tuple[Any, Any]:
     """(rows whose ids are not among those done, their ids)"""
-    import pyarrow as pa
-    from pyarrow import compute as pc
-
     if column not in rb.schema.names:
         raise ValueError(
             f"CheckpointConfig: the id_column {column!r} is not among the columns that are written: {', '.join(rb.schema.names)}"
@@ -53,8 +50,6 @@ def _new_rows(rb: Any, column: str, done: Any) -> tuple[Any, Any]:
 
 def write(ds: Any, sink: Any, concurrency: int | None, remote: dict[str, Any] | None) -> None:
     """Runs ds into a Datasink."""
-    import os
-
     options = _lazy.resources.resources(remote or {})
     if concurrency is not None:
         options["max_tasks"] = concurrency

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from skate import _lazy
+from skate._deps import Image, np
 from skate.data.read.webdataset import IMAGES, apply_each, library
 from skate.data.write import files
 
@@ -52,9 +53,6 @@ def encode(row: dict[str, Any], how: Any) -> dict[str, Any]:
         if end in ("cls", "cls2"):
             out[k] = str(v).encode()
         elif end in IMAGES:
-            import numpy as np
-            from PIL import Image
-
             f = io.BytesIO()
             (Image.fromarray(v) if isinstance(v, np.ndarray) else v).save(f, format="jpeg" if end == "jpg" else end)
             out[k] = f.getvalue()
@@ -67,8 +65,6 @@ def encode(row: dict[str, Any], how: Any) -> dict[str, Any]:
             library("torch", k).save(v, f)
             out[k] = f.getvalue()
         elif end == "npy":
-            import numpy as np
-
             f = io.BytesIO()
             np.save(f, v, allow_pickle=False)
             out[k] = f.getvalue()
