@@ -3,11 +3,11 @@ RayTaskError carries it."""
 
 import _pickle as pickle  # without re and struct
 
-from skate import _lazy
+from skate._deps import by_value
 
 
 def _by_value(obj, protocol):
-    return _lazy.by_value.dumps(obj, protocol=protocol)
+    return by_value.dumps(obj, protocol=protocol)
 
 
 def _pickle_alone(obj):

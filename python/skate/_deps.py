@@ -1,4 +1,5 @@
-"""What skate imports of others, each at its first use: `from skate._deps import np, pa`. Modules of skate import each other at their head."""
+"""What skate imports of others, each at its first use: `from skate._deps import np, pa`. Modules of skate import each other at their head; the few that
+are here too, because start-up would wait for them, are at the end with the milliseconds that they take."""
 
 import importlib
 import sys
@@ -6,17 +7,25 @@ import sys
 _Module = type(sys)  # an exact module: the interpreter looks its attributes up as fast as those of the real one
 
 
-def _module(name):
-    """Stands for a module and imports it at the first look into it. What was found is kept, so that a later look is one into the module's own dictionary."""
-    stand_in = _Module(name)
+def stand_in(name):
+    """Stands for a module and imports it at the first look into it. What was found is kept, so that a later look is one into the module's own dictionary; not so
+    a variable of a module of ours, which may change."""
+    made, ours = _Module(name), name.startswith("skate.")
 
     def __getattr__(attribute):
         value = getattr(importlib.import_module(name), attribute)
-        setattr(stand_in, attribute, value)
+        if callable(value) or not ours:
+            setattr(made, attribute, value)
         return value
 
-    stand_in.__getattr__ = __getattr__
-    return stand_in
+    made.__getattr__ = __getattr__
+    return made
+
+
+def load(*modules):
+    """Imports these stand-ins now: where there is time for it, or where what the import does is wanted (our types are registered with Arrow)."""
+    for m in modules:
+        importlib.import_module(m.__name__)
 
 
 TYPE_CHECKING = False  # typing is slow to import
@@ -25,8 +34,10 @@ if TYPE_CHECKING:
     import concurrent.futures as futures  # noqa: F401
     import dataclasses as dataclasses
     import difflib as difflib
+    import glob as glob
     import hashlib as hashlib
     import hmac as hmac
+    import html as html
     import importlib.metadata as importlib_metadata  # noqa: F401
     import importlib.util as importlib_util  # noqa: F401
     import inspect as inspect
@@ -34,9 +45,12 @@ if TYPE_CHECKING:
     import linecache as linecache
     import logging as logging
     import lzma as lzma
+    import mmap as mmap
     import pdb as pdb
     import platform as platform
+    import random as random
     import re as re
+    import shutil as shutil
     import tempfile as tempfile
     import traceback as traceback
     import urllib.parse as urllib_parse  # noqa: F401
@@ -68,6 +82,7 @@ if TYPE_CHECKING:
     import pyarrow.json as pajson  # noqa: F401
     import pyarrow.orc as orc  # noqa: F401
     import pyarrow.parquet as pq  # noqa: F401
+    import pyarrow.types as pa_types  # noqa: F401
     import pydot as pydot  # pyright: ignore[reportMissingImports]
     import rich.console as rich_console  # noqa: F401
     import rich.progress_bar as rich_progress_bar  # noqa: F401
@@ -75,60 +90,89 @@ if TYPE_CHECKING:
     import rich.text as rich_text  # noqa: F401
     import torch as torch
     import torch.utils.data as torch_data  # noqa: F401
+
+    from skate import _by_value as by_value  # noqa: F401
+    from skate import logging_config as logging_config
+    from skate._private import as_ray as as_ray
+    from skate.dag import class_node as class_node
+    from skate.dag import function_node as function_node
+    from skate.data import dataset as dataset
+    from skate.data import expr_eval as expr_eval
+    from skate.data import extensions as extensions
+    from skate.data.write import job as write_job  # noqa: F401
+    from skate.util.joblib import ray_backend as ray_backend
 else:
     # ---- Packages of others.
-    np = _module("numpy")
-    pa = _module("pyarrow")
-    pa_kernels = _module("pyarrow._compute")  # the kernels without pyarrow.compute, which takes ten times as long
-    pacsv = _module("pyarrow.csv")
-    pads = _module("pyarrow.dataset")
-    pafs = _module("pyarrow.fs")
-    pajson = _module("pyarrow.json")
-    pc = _module("pyarrow.compute")
-    orc = _module("pyarrow.orc")
-    pq = _module("pyarrow.parquet")
-    pd = _module("pandas")
-    pd_extensions = _module("pandas.api.extensions")
-    torch = _module("torch")
-    torch_data = _module("torch.utils.data")
-    cloudpickle = _module("cloudpickle")
-    dask = _module("dask")
-    datasets = _module("datasets")  # of Hugging Face
-    fastavro = _module("fastavro")
-    fsspec = _module("fsspec")
-    graphviz = _module("graphviz")
-    ipython_display = _module("IPython.display")
-    joblib_parallel = _module("joblib.parallel")
-    lance = _module("lance")
-    lance_fragment = _module("lance.fragment")
-    packaging_requirements = _module("packaging.requirements")
-    PIL = _module("PIL")
-    PIL_imaging = _module("PIL._imaging")
-    PIL_imagingft = _module("PIL._imagingft")
-    Image = _module("PIL.Image")
-    pydot = _module("pydot")
-    rich_console = _module("rich.console")
-    rich_progress_bar = _module("rich.progress_bar")
-    rich_table = _module("rich.table")
-    rich_text = _module("rich.text")
+    np = stand_in("numpy")
+    pa = stand_in("pyarrow")
+    pa_kernels = stand_in("pyarrow._compute")  # the kernels without pyarrow.compute, which takes ten times as long
+    pa_types = stand_in("pyarrow.types")
+    pacsv = stand_in("pyarrow.csv")
+    pads = stand_in("pyarrow.dataset")
+    pafs = stand_in("pyarrow.fs")
+    pajson = stand_in("pyarrow.json")
+    pc = stand_in("pyarrow.compute")
+    orc = stand_in("pyarrow.orc")
+    pq = stand_in("pyarrow.parquet")
+    pd = stand_in("pandas")
+    pd_extensions = stand_in("pandas.api.extensions")
+    torch = stand_in("torch")
+    torch_data = stand_in("torch.utils.data")
+    cloudpickle = stand_in("cloudpickle")
+    dask = stand_in("dask")
+    datasets = stand_in("datasets")  # of Hugging Face
+    fastavro = stand_in("fastavro")
+    fsspec = stand_in("fsspec")
+    graphviz = stand_in("graphviz")
+    ipython_display = stand_in("IPython.display")
+    joblib_parallel = stand_in("joblib.parallel")
+    lance = stand_in("lance")
+    lance_fragment = stand_in("lance.fragment")
+    packaging_requirements = stand_in("packaging.requirements")
+    PIL = stand_in("PIL")
+    PIL_imaging = stand_in("PIL._imaging")
+    PIL_imagingft = stand_in("PIL._imagingft")
+    Image = stand_in("PIL.Image")
+    pydot = stand_in("pydot")
+    rich_console = stand_in("rich.console")
+    rich_progress_bar = stand_in("rich.progress_bar")
+    rich_table = stand_in("rich.table")
+    rich_text = stand_in("rich.text")
 
     # ---- Modules of the standard library that take more than a millisecond, where a process that runs no Datasets may do without them.
-    asyncio = _module("asyncio")
-    dataclasses = _module("dataclasses")
-    difflib = _module("difflib")
-    futures = _module("concurrent.futures")
-    hashlib = _module("hashlib")
-    hmac = _module("hmac")
-    importlib_metadata = _module("importlib.metadata")
-    importlib_util = _module("importlib.util")
-    inspect = _module("inspect")
-    json = _module("json")
-    linecache = _module("linecache")
-    logging = _module("logging")
-    lzma = _module("lzma")
-    pdb = _module("pdb")
-    platform = _module("platform")
-    re = _module("re")
-    tempfile = _module("tempfile")
-    traceback = _module("traceback")
-    urllib_parse = _module("urllib.parse")
+    asyncio = stand_in("asyncio")
+    dataclasses = stand_in("dataclasses")
+    difflib = stand_in("difflib")
+    futures = stand_in("concurrent.futures")
+    glob = stand_in("glob")
+    hashlib = stand_in("hashlib")
+    hmac = stand_in("hmac")
+    html = stand_in("html")
+    importlib_metadata = stand_in("importlib.metadata")
+    importlib_util = stand_in("importlib.util")
+    inspect = stand_in("inspect")
+    json = stand_in("json")
+    linecache = stand_in("linecache")
+    logging = stand_in("logging")
+    lzma = stand_in("lzma")
+    mmap = stand_in("mmap")
+    pdb = stand_in("pdb")
+    platform = stand_in("platform")
+    random = stand_in("random")
+    re = stand_in("re")
+    shutil = stand_in("shutil")
+    tempfile = stand_in("tempfile")
+    traceback = stand_in("traceback")
+    urllib_parse = stand_in("urllib.parse")
+
+    # ---- Modules of skate, with the milliseconds that an import of skate would take longer: no more than ten (tests/shape.py).
+    as_ray = stand_in("skate._private.as_ray")
+    by_value = stand_in("skate._by_value")
+    dataset = stand_in("skate.data.dataset")
+    expr_eval = stand_in("skate.data.expr_eval")
+    extensions = stand_in("skate.data.extensions")
+    class_node = stand_in("skate.dag.class_node")
+    function_node = stand_in("skate.dag.function_node")
+    logging_config = stand_in("skate.logging_config")
+    write_job = stand_in("skate.data.write.job")
+    ray_backend = stand_in("skate.util.joblib.ray_backend")

@@ -9,8 +9,8 @@ import gc
 import os
 import sys
 
-from skate import _debugger, _job, _lazy, _prints, _skate, _user_errors, options, ref, serialize
-from skate._deps import asyncio, inspect
+from skate import _debugger, _job, _prints, _skate, _user_errors, options, ref, runtime_env, serialize
+from skate._deps import as_ray, asyncio, by_value, inspect, logging_config
 from skate._user_errors import only_text
 
 
@@ -18,7 +18,7 @@ def preload_note(modules=(), path=None, cwd=None, hook=None, job=None, labels=No
     """Bytes for the fork server: import these, use this sys.path, be there; workers call the hook (a function or a name) first and know this (pickled) of
     their job. labels: whether their prints have labels. None: what an earlier note said holds. Where `import ray` means skate here, it does there."""
     if hook is not None:
-        hook = _lazy.by_value.dumps(hook, protocol=5)
+        hook = by_value.dumps(hook, protocol=5)
     as_ray = sys.modules.get("skate._private.as_ray")
     return pickle.dumps(
         {
@@ -60,7 +60,7 @@ def note(data):
         sys.path[:] = d["path"]
     gc.disable()  # nothing here is garbage
     if d["ray"]:
-        _lazy.as_ray.install()
+        as_ray.install()
     for name in d["modules"]:
         try:
             __import__(name)
@@ -94,9 +94,9 @@ def after_fork():
     _skate.stack_install(False)
     if b"logging" in _job.handed:  # the module is not loaded for nothing
         if _job.facts().get("logging"):
-            _lazy.logging_config.LoggingConfig(**_job.facts()["logging"])._apply()
+            logging_config.LoggingConfig(**_job.facts()["logging"])._apply()
     if _setup_hook is not None:
-        _lazy.runtime_env.run_hook(_setup_hook)
+        runtime_env.run_hook(_setup_hook)
 
 
 def idle():
@@ -168,7 +168,7 @@ def start_async(call, coro, window):
 
 
 def apply_env(data):
-    _lazy.runtime_env.apply(data)
+    runtime_env.apply(data)
 
 
 def set_gpus(numbers):

@@ -3,7 +3,8 @@
 import _pickle as pickle  # without re and struct
 import threading
 
-from skate import _lazy, _skate
+from skate import _skate
+from skate._deps import by_value
 
 _kept = {}  # the graph that this actor's state goes along with -> its thread
 
@@ -14,7 +15,7 @@ def _saves(instance):
     try:
         return pickle.dumps(state, protocol=5)
     except Exception:  # what only cloudpickle can: functions, classes of the program itself
-        return _lazy.by_value.dumps(state, protocol=5)
+        return by_value.dumps(state, protocol=5)
 
 
 def _restores(instance, state):

@@ -8,8 +8,8 @@ import functools
 import types
 import weakref
 
-from skate import _job, _lazy, _skate, options
-from skate._deps import cloudpickle
+from skate import _job, _near, _skate, options, runtime_env
+from skate._deps import class_node, cloudpickle
 from skate._in_actor import here, me
 from skate.exceptions import ActorAlreadyExistsError
 from skate.ids import ActorID
@@ -99,7 +99,7 @@ class Maker:
         self.restarts = 0
         self.instance = None  # in the actor's process: a weak reference
         if env:
-            self.cls = _lazy.runtime_env.Sealed(cls)
+            self.cls = runtime_env.Sealed(cls)
         self.__name__, self.__module__ = cls.__name__, cls.__module__
 
     def __call__(self, *args, **kwargs):
@@ -230,7 +230,7 @@ class ActorMethod:
             args: Of the method; nodes among them, also inside lists and dicts, stand for their results.
             kwargs: The same by name.
         """
-        return _lazy.class_node.bind_method(ActorHandle(self._token, self._meta), self, args, kwargs)
+        return class_node.bind_method(ActorHandle(self._token, self._meta), self, args, kwargs)
 
     def _remote(self, args=None, kwargs=None, **given):
         """self.options(**given).remote(*args, **kwargs)."""
@@ -327,7 +327,7 @@ class ActorHandle:
             else:
                 hint = ""
                 if meta is not None and not name.startswith("_"):
-                    hint = _lazy.near.guess(name, meta.methods)
+                    hint = _near.guess(name, meta.methods)
                 raise AttributeError(f"'ActorHandle' of {self.__dict__.get('_cls_name')} has no method '{name}'{hint}")
         m = self.__dict__[name] = ActorMethod(self._token, meta, name, *found)
         return m
@@ -471,7 +471,7 @@ class ActorClass:
         self._meta = Meta(cls.__name__, self._base._all_methods, index, retries, self._is_async, pending, restarts)
         env = o.get("runtime_env")
         if env:
-            env = _lazy.runtime_env.check(env)
+            env = runtime_env.check(env)
         if o.get("name") is not None:
             more["actor_name"] = o["name"]
             more["space"] = o.get("namespace") or space
@@ -485,7 +485,7 @@ class ActorClass:
         maker = Maker(cls, self._meta, o.get("name") or "", env, resources)
         self._seen = maker.name, groups, env, resources  # what code in the actor can tell
         if env:
-            more["env"] = _lazy.runtime_env.packed(env)
+            more["env"] = runtime_env.packed(env)
         self._template = _skate.Template(
             "actor",
             base if base is not None and self._seen == self._base._seen else maker,
@@ -545,7 +545,7 @@ class ActorClass:
             args: Of the constructor; nodes among them, also inside lists and dicts, stand for their results.
             kwargs: The same by name.
         """
-        return _lazy.class_node.ClassNode(self, args, kwargs)
+        return class_node.ClassNode(self, args, kwargs)
 
     def _remote(self, args=None, kwargs=None, **given):
         """self.options(**given).remote(*args, **kwargs)."""

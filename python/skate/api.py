@@ -13,7 +13,9 @@ import time
 import types
 from _thread import RLock  # threading is slow to import
 
-from skate import _forked, _hooks, _in_actor, _job, _lazy, _prints, _skate, config, engine, ids, options, surroundings
+from skate import _forked, _hooks, _in_actor, _job, _near, _prints, _skate, config, engine, ids, options, surroundings
+from skate import job_config as _job_config
+from skate import runtime_env as _runtime_env
 from skate._deps import json, np, platform
 from skate._user_errors import install_hint
 from skate.actor import ActorClass, ActorHandle, get_actor, method  # noqa: F401
@@ -110,7 +112,7 @@ def _first_note(wanted, runtime_env, job, labels):
     path = surroundings.path_now()
     where = runtime_env.get("working_dir")
     surroundings.begin(path, None if where else os.getcwd())
-    path = ([where] if where else []) + [_lazy.runtime_env.module_path(m) for m in runtime_env.get("py_modules") or []] + path
+    path = ([where] if where else []) + [_runtime_env.module_path(m) for m in runtime_env.get("py_modules") or []] + path
     return _hooks.preload_note(modules, path, where or os.getcwd(), runtime_env.get("worker_process_setup_hook"), job, labels)
 
 
@@ -261,7 +263,7 @@ def _check_arguments(temp_dir: str | None, kwargs: dict[str, Any]) -> None:
     unknown = [k for k in kwargs if k not in _IGNORED]
     if unknown:
         known = [*init.__wrapped__.__kwdefaults__, *config.KNOBS]
-        near = "; ".join(_lazy.near.meant(k, known) for k in unknown if _lazy.near.nearest(k, known))
+        near = "; ".join(_near.meant(k, known) for k in unknown if _near.nearest(k, known))
         raise RuntimeError(f"Unknown keyword argument(s): {', '.join(unknown)}{near and '; ' + near.strip('; ')}")
 
 
@@ -271,8 +273,8 @@ def _open(a: Any, said: dict[str, Any]) -> Context:
     if not a._temp_dir and os.environ.get("RAY_TMPDIR"):
         a._temp_dir = os.path.abspath(os.environ["RAY_TMPDIR"])  # a task may change its directory
     conf = _conf(a, said)
-    job_config = a.job_config or _lazy.job_config.JobConfig()
-    runtime_env = _lazy.runtime_env.check(_lazy.runtime_env.merge(job_config.runtime_env or {}, a.runtime_env or {}))
+    job_config = a.job_config or _job_config.JobConfig()
+    runtime_env = _runtime_env.check(_runtime_env.merge(job_config.runtime_env or {}, a.runtime_env or {}))
     job = _job_facts(a, conf, job_config, runtime_env)
     _check_process()
     conf["prints"] = a.log_to_driver is None or bool(a.log_to_driver)

@@ -4,7 +4,7 @@ Not here: what the knobs do (the meaning column says where). A default that depe
 
 import os
 
-from skate import _lazy, _skate
+from skate import _near, _skate
 from skate._deps import json, logging
 
 
@@ -196,13 +196,13 @@ def check_names(given):
     if not unknown and not strange:
         return
     for k in unknown:
-        near = _lazy.near.nearest(k, KNOBS, 0.8)
+        near = _near.nearest(k, KNOBS, 0.8)
         if near:
             raise ValueError(f"unknown configuration {k!r}: did you mean {near!r}? known: {', '.join(KNOBS)}")
         _tell(k, f"_system_config: {k!r} means nothing to skate")
     for k in strange:
         if k not in _OWN_ENV:
-            near = _lazy.near.nearest(k[6:], KNOBS)
+            near = _near.nearest(k[6:], KNOBS)
             hint = f"did you mean {KNOBS[near][1]}?" if near else f"known are {', '.join(env for _, env, _ in KNOBS.values())}"
             _tell(k, f"the environment sets {k}, which means nothing to skate; {hint}")
 

@@ -1,7 +1,7 @@
 """What can go wrong, in Ray's names. Every error that get() raises is a RayError; one that the user's code raised is an instance of the
 user's class as well (RayTaskError.as_instanceof_cause). Made in src/py/core/err.c from result codes, with the message as the one argument."""
 
-from skate import _lazy
+from skate import _near
 from skate._causes import bare, cause_bytes, fields_of, load_cause
 from skate._deps import inspect, linecache, logging, re, traceback
 
@@ -139,7 +139,7 @@ def misused(e, f, of=None):
         known = [
             n for n, p in inspect.signature(f).parameters.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and n != "self"
         ]
-        text += _lazy.near.meant(word.strip("'"), known) if known else "; it takes none"
+        text += _near.meant(word.strip("'"), known) if known else "; it takes none"
     e.args = (text,)
     return e
 

@@ -1,6 +1,6 @@
 """JobConfig: what may be said about a job in one object, init(job_config=...)."""
 
-from skate import _lazy
+from skate import runtime_env as _runtime_env
 
 
 class JobConfig:
@@ -37,7 +37,7 @@ class JobConfig:
     def set_runtime_env(self, runtime_env, validate=False):
         """The runtime_env of the job's workers; validate=True checks it now, else init does."""
         if validate and runtime_env:
-            runtime_env = _lazy.runtime_env.RuntimeEnv(**runtime_env)
+            runtime_env = _runtime_env.RuntimeEnv(**runtime_env)
         self.runtime_env = runtime_env
 
     def set_py_logging_config(self, logging_config=None):

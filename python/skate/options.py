@@ -1,7 +1,9 @@
 """What may be said in @remote(...) and .options(...), checked as Ray checks it: unknown names and wrong values raise where they are written."""
 
-from skate import _lazy
+from skate import _near, runtime_env
 from skate._deps import re
+from skate.util import scheduling_strategies
+from skate.util.placement_group import PlacementGroup, of_options
 
 _NUMBER = (int, float)
 
@@ -138,7 +140,7 @@ def _fallback_strategy(name, v):
 
 def _runtime_env(name, v):
     _type(name, v, dict)
-    _lazy.runtime_env.check(v)
+    runtime_env.check(v)
 
 
 def _groups(name, v):
@@ -167,15 +169,15 @@ def _strategy(name, v):
         name,
         v,
         str,
-        _lazy.scheduling_strategies.PlacementGroupSchedulingStrategy,
-        _lazy.scheduling_strategies.NodeAffinitySchedulingStrategy,
-        _lazy.scheduling_strategies.NodeLabelSchedulingStrategy,
+        scheduling_strategies.PlacementGroupSchedulingStrategy,
+        scheduling_strategies.NodeAffinitySchedulingStrategy,
+        scheduling_strategies.NodeLabelSchedulingStrategy,
     )
 
 
 def _placement_group(name, v):
     if v != "default":
-        _type(name, v, _lazy.placement_group.PlacementGroup)
+        _type(name, v, PlacementGroup)
 
 
 def _bundle(name, v):
@@ -246,7 +248,7 @@ def check(table, given, what):
         rule = table.get(name)
         if rule is None:
             valid = sorted(k for k in table if k[0] != "_")
-            near = _lazy.near.nearest(name, valid)
+            near = _near.nearest(name, valid)
             meant = f"did you mean {near!r}?" if near else f"Valid ones are {valid}."
             raise ValueError(f"Invalid option keyword {name} for {what}. {meant[0].upper()}{meant[1:]}")
         if value is not None:
@@ -281,7 +283,7 @@ def group_of(o, default_cpus, what):
     if o.get("scheduling_strategy") is None and o.get("placement_group") is None:
         return {}
     unfit = getattr(o.get("scheduling_strategy"), "_unfit", None)
-    return {**_lazy.placement_group.of_options(o, default_cpus, what), **({"unfit": unfit} if unfit else {})}
+    return {**of_options(o, default_cpus, what), **({"unfit": unfit} if unfit else {})}
 
 
 DEVICES = {  # resources that are devices, besides GPUs, and the variable that shows a process which of them it has

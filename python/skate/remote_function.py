@@ -1,6 +1,7 @@
 """@remote functions. `f.remote` is the C method of a Template, stored in the instance: a call runs no Python of ours."""
 
-from skate import _job, _lazy, _skate, options
+from skate import _job, _skate, options, runtime_env
+from skate._deps import function_node
 from skate.ref import DynamicObjectRefGenerator
 
 
@@ -73,8 +74,8 @@ def _template(fn, o, base):
         target, retry_exceptions = _Retry(target, retry_exceptions), bool(retry_exceptions)
     env = o.get("runtime_env")
     if env:
-        more["env"] = _lazy.runtime_env.packed(_lazy.runtime_env.check(env))
-        target = _lazy.runtime_env.Sealed(target)
+        more["env"] = runtime_env.packed(runtime_env.check(env))
+        target = runtime_env.Sealed(target)
     group = options.group_of(o, 1, fn.__qualname__)
     if target is fn and base is not None:
         target = base
@@ -138,7 +139,7 @@ class RemoteFunction:
             args: Of the function; nodes among them, also inside lists and dicts, stand for their results.
             kwargs: The same by name.
         """
-        return _lazy.function_node.bind(self, self._own, args, kwargs)
+        return function_node.bind(self, self._own, args, kwargs)
 
     def _remote(self, args=None, kwargs=None, **given):
         """f.options(**given).remote(*args, **kwargs)."""

@@ -3,8 +3,9 @@
 import os
 import warnings
 
-from skate import _in_actor, _job, _lazy, _skate, actor, ids, options, serialize
+from skate import _in_actor, _job, _skate, actor, ids, options, runtime_env, serialize
 from skate._deps import json, tempfile
+from skate.util.placement_group import get_current_placement_group
 
 
 def _deprecated(name):
@@ -113,7 +114,7 @@ class RuntimeContext:
         return {k: v for k, v in (_skate.current_need(_job.facts().get("custom", [])) or [{}])[0].items() if v}
 
     def get_placement_group_id(self):
-        pg = _lazy.placement_group.get_current_placement_group()
+        pg = get_current_placement_group()
         return pg.id.hex() if pg is not None else None
 
     @property
@@ -133,7 +134,7 @@ class RuntimeContext:
     @property
     def runtime_env(self):
         """The runtime_env that this process was started with, as a dict."""
-        return _lazy.runtime_env.current()
+        return runtime_env.current()
 
     def get_runtime_env_string(self):
         return json.dumps(dict(self.runtime_env), sort_keys=True)
@@ -177,7 +178,7 @@ class RuntimeContext:
     @property
     def current_placement_group_id(self):
         _deprecated("get_placement_group_id")
-        pg = _lazy.placement_group.get_current_placement_group()
+        pg = get_current_placement_group()
         return pg.id if pg is not None else None
 
 

@@ -9,8 +9,8 @@ import importlib
 import os
 import sys
 
-from skate import _job, _lazy
-from skate._deps import dataclasses, importlib_metadata, json, packaging_requirements
+from skate import _job
+from skate._deps import by_value, dataclasses, importlib_metadata, json, packaging_requirements
 from skate.exceptions import RuntimeEnvSetupError
 
 _KNOWN = {
@@ -269,7 +269,7 @@ def inside(data):
 
 def packed(env):
     """A checked environment as bytes; its hook may be a function that only cloudpickle takes along."""
-    return _lazy.by_value.dumps(env, protocol=5)
+    return by_value.dumps(env, protocol=5)
 
 
 class Sealed:
@@ -284,7 +284,7 @@ class Sealed:
         )
 
     def __reduce__(self):
-        data = self.data if self.fn is None else _lazy.by_value.dumps(self.fn, protocol=5)
+        data = self.data if self.fn is None else by_value.dumps(self.fn, protocol=5)
         return Sealed, (None, data, (self.__name__, self.__qualname__, self.__module__))
 
     def opened(self):

@@ -7,8 +7,8 @@ import functools
 import sys
 import types
 
-from skate import _lazy, _skate, surroundings
-from skate._deps import cloudpickle, logging, pa, re
+from skate import _skate, surroundings
+from skate._deps import by_value, cloudpickle, logging, pa, re
 from skate.exceptions import RayError
 
 # ---- values
@@ -40,7 +40,7 @@ def cloudpickled(obj, buffers=None, aside=None):
         callback = buffers.append if aside is None else lambda b: buffers.append(b) if aside(b) else True
     while True:
         try:
-            return _lazy.by_value.dumps(obj, protocol=5, buffer_callback=callback)
+            return by_value.dumps(obj, protocol=5, buffer_callback=callback)
         except BaseException as e:
             if not _by_value_from_now(e):
                 raise
@@ -239,7 +239,7 @@ def _reduced(obj):
 
 def _can(obj):
     try:
-        _lazy.by_value.dumps(obj, protocol=5, buffer_callback=lambda b: None)
+        by_value.dumps(obj, protocol=5, buffer_callback=lambda b: None)
     except Exception:
         return False
     return True
@@ -315,7 +315,7 @@ def _weight(obj):
         return 0
     sink, buffers = _Sink(), []
     try:
-        _lazy.by_value.Pickler(sink, protocol=5, buffer_callback=lambda b: buffers.append(b.raw().nbytes)).dump(obj)
+        by_value.Pickler(sink, protocol=5, buffer_callback=lambda b: buffers.append(b.raw().nbytes)).dump(obj)
     except Exception:
         return 0
     return sink.n + sum(buffers)

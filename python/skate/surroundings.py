@@ -14,7 +14,7 @@ import importlib
 import os
 import sys
 
-from skate import _lazy, _skate
+from skate import _skate, runtime_env
 from skate._deps import importlib_util
 
 TYPE_CHECKING = False  # typing is slow to import
@@ -116,7 +116,7 @@ def put_on(what: dict[str, Any]) -> None:
     _skate.surrounded(what["number"], False)
     if what == _sent:
         return
-    own: Any = _lazy.runtime_env._own or {}
+    own: Any = runtime_env._own or {}
     before, _sent = _sent or {}, what
     if _base is None:
         try:

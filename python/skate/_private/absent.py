@@ -1,6 +1,6 @@
 """Which of Ray's names are not here, and whether they are planned: for the error of who asks for one."""
 
-from skate import _lazy
+from skate import _near
 
 _NOT = "not planned: "
 
@@ -111,7 +111,7 @@ def attribute(of, dotted, name):
     reason = why(f"skate.{dotted}.{name}")
     if reason:
         return AttributeError(f"{said} ({reason})")
-    near = "" if name.startswith("_") else _lazy.near.guess(name, [n for n in dir(type(of)) if not n.startswith("_")], 0.75)
+    near = "" if name.startswith("_") else _near.guess(name, [n for n in dir(type(of)) if not n.startswith("_")], 0.75)
     return AttributeError(said + near)
 
 

@@ -3,26 +3,27 @@
 import argparse
 import sys
 
-from skate import _lazy
+from skate._private import processes, run, stack
+from skate.data.worker import rerun
 
 
 def _stack(args):
-    print(_lazy.stack.report(args.pid, args.timeout))
+    print(stack.report(args.pid, args.timeout))
 
 
 def _memory(args):
-    print(_lazy.processes.report(args.pid))
+    print(processes.report(args.pid))
 
 
 def _replay(args):
-    _lazy.replay.run(args.id, args.step)
+    rerun.run(args.id, args.step)
 
 
 def main(argv=None):
     """Runs one command; the exit status."""
     argv = sys.argv[1:] if argv is None else argv
     if argv[:1] == ["run"]:  # what follows the script is its own
-        return _lazy.run.main(argv[1:])
+        return run.main(argv[1:])
     parser = argparse.ArgumentParser(
         prog="skate", description="Looks at programs of this user that run skate. No port and no daemon: see ARCHITECTURE.md."
     )

@@ -3,7 +3,8 @@
 from types import SimpleNamespace
 
 import skate
-from skate import _lazy, _skate
+from skate import _skate
+from skate.util.state import api as state_api
 
 _UNITS = {"B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30}
 _SORT = {"OBJECT_SIZE": lambda r: -r.object_size, "PID": lambda r: r.pid, "REFERENCE_TYPE": lambda r: r.reference_type}
@@ -27,7 +28,7 @@ def memory_summary(
         raise ValueError(f"units={units!r}: one of {', '.join(_UNITS)} is wanted")
     if sort_by not in _SORT:
         raise ValueError(f"sort_by={sort_by!r}: one of {', '.join(_SORT)} is wanted")
-    rows, total = _lazy.state_api._objects(False)
+    rows, total = state_api._objects(False)
     rows.sort(key=_SORT[sort_by])
     out = []
     if not stats_only:

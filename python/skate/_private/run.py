@@ -7,7 +7,7 @@ import os
 import sys
 import types
 
-from skate import _lazy
+from skate._deps import as_ray
 
 USAGE = """usage: skate run SCRIPT [ARGS...]
        skate run -m MODULE [ARGS...]
@@ -76,7 +76,7 @@ def main(argv):
         print(f"skate run: {argv[0]}: " + ("an argument is wanted" if kind else "no such option") + f"\n{USAGE}", file=sys.stderr)
         return 2
     what, args = (argv[1], argv[2:]) if kind else (argv[0], argv[1:])
-    _lazy.as_ray.as_ray()
+    as_ray.as_ray()
     space = {"__name__": "__main__", "__builtins__": builtins, "__doc__": None, "__loader__": None, "__spec__": None, "__package__": None}
     first = os.getcwd() if kind == "-m" else "" if kind == "-c" else os.path.dirname(os.path.realpath(what))
     if not sys.flags.safe_path:  # sys.path[0] is where `skate` was found

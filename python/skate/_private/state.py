@@ -1,7 +1,7 @@
 """Who is there, where programs look for it. skate.util.state is the public way."""
 
 import skate
-from skate import _lazy
+from skate.util import state
 
 
 def actors(actor_id=None):
@@ -20,7 +20,7 @@ def actors(actor_id=None):
             "NumRestarts": a.num_restarts or 0,
         }
 
-    found = {a.actor_id: row(a) for a in _lazy.state.list_actors(limit=10_000, detail=True)}
+    found = {a.actor_id: row(a) for a in state.list_actors(limit=10_000, detail=True)}
     return found if actor_id is None else found.get(actor_id, {})
 
 

@@ -9,7 +9,6 @@ Example:
 # ruff: noqa: F405
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 from skate import _lazy
@@ -107,21 +106,15 @@ __all__ = [
 ]
 
 
-_ARROW = ("DataType", "TypeCategory")  # need Arrow to be imported: not loaded with the others
-
+_FROM = dict.fromkeys(__all__, "_public")
+del _FROM["context"]
 
 if not TYPE_CHECKING:  # for a type checker a name is there or it is not
 
     def __getattr__(name: str) -> Any:
-        """Loads a public name, or a module, at its first use: NumPy and Arrow take 0.15 s, and the engine's processes load them meanwhile."""
-        if name in _ARROW:
-            return getattr(_lazy.attribute("skate.data", "datatype"), name)
-        if name in __all__ and name != "context":
-            globals()[name] = value = getattr(importlib.import_module("skate.data._public"), name)
-            return value
         if name.startswith("__"):
             raise AttributeError(f"module 'skate.data' has no attribute {name!r}")
-        return _lazy.attribute("skate.data", name)
+        return _lazy.attribute("skate.data", name, _FROM)
 
 
 def __dir__() -> list[str]:

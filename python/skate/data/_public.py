@@ -17,6 +17,7 @@ from skate.data.dataset import (  # noqa: F401
     holds,
     reads,
 )
+from skate.data.datatype import DataType, TypeCategory  # noqa: F401
 from skate.data.iterator import DataIterator
 from skate.data.schema import Schema  # noqa: F401
 from skate.data.write.mode import SaveMode  # noqa: F401

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import abc
 import enum
-import hashlib
 import math
 import pickle
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from skate import _lazy
-from skate._deps import pa, pc
+from skate._deps import hashlib, pa, pc
+from skate.data import combine, datatype
+from skate.data.values import row_dicts
 from skate.data.values.unify import check_names, columns_are
 
 
@@ -95,7 +95,7 @@ class _ByRow:
 
     def __call__(self, state: Any, table: Any) -> Any:
         for rb in table.to_batches():
-            for row in _lazy.row_dicts.to_rows(rb):
+            for row in row_dicts.to_rows(rb):
                 state = self.fn(state, row)
         return state
 
@@ -190,11 +190,11 @@ class AggregateFnV2(AggregateFn, abc.ABC):
         """The column, in one piece, without a coding."""
         c = block.column(self._target_col_name)
         c = c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c
-        return _lazy.combine.computable(c)
+        return combine.computable(c)
 
     def _values(self, block: Any) -> Any:
         """The column, with null for NaN."""
-        return _lazy.combine.present(self._col(block))
+        return combine.present(self._col(block))
 
 
 def _number_of(col: Any, ignore_nulls: bool) -> int:
@@ -243,7 +243,7 @@ class Sum(AggregateFnV2):
 def _sum(col: Any, ignore_nulls: bool) -> Any:
     if col.null_count and not ignore_nulls or col.null_count == len(col):
         return None
-    return _lazy.combine._sum(col)
+    return combine._sum(col)
 
 
 class _Extreme(AggregateFnV2):
@@ -263,7 +263,7 @@ class _Extreme(AggregateFnV2):
         col = self._values(block)
         if col.null_count and not self._ignore_nulls:
             return None
-        return _lazy.combine.ends(col)[self.kind]
+        return combine.ends(col)[self.kind]
 
     def combine(self, current_accumulator: Any, new: Any) -> Any:
         return min(current_accumulator, new) if self.kind == "min" else max(current_accumulator, new)
@@ -297,7 +297,7 @@ class AbsMax(AggregateFnV2):
         col = self._values(block)
         if col.null_count and not self._ignore_nulls:
             return None
-        ends = _lazy.combine.ends(col)
+        ends = combine.ends(col)
         return None if ends["max"] is None else max(abs(ends["max"]), abs(ends["min"]))
 
     def combine(self, current_accumulator: Any, new: Any) -> Any:
@@ -407,17 +407,17 @@ class Unique(AggregateFnV2):
     def aggregate_block(self, block: Any) -> dict[Any, Any]:
         col = self._col(block)
         values = None
-        if _lazy.datatype.is_list(col.type) and self._encode is Unique.ListEncodingMode.FLATTEN:
+        if datatype.is_list(col.type) and self._encode is Unique.ListEncodingMode.FLATTEN:
             if self._ignore_nulls or not col.null_count:
                 col = col.flatten()
             else:
                 values = [v for x in col.to_pylist() for v in (x if x is not None else [None])]
         if values is None:
-            values = _lazy.combine.distinct(col)
+            values = combine.distinct(col)
         if self._encode is Unique.ListEncodingMode.HASH:
             values = [None if v is None else number_of(v) for v in values]
         values = [math.nan if _null(v) and v is not None else v for v in values if not (self._ignore_nulls and _null(v))]
-        return {_lazy.combine.hashable(v): v for v in values}
+        return {combine.hashable(v): v for v in values}
 
     def combine(self, current_accumulator: dict[Any, Any], new: dict[Any, Any]) -> dict[Any, Any]:
         return {**current_accumulator, **{k: v for k, v in new.items() if k not in current_accumulator}}
@@ -450,7 +450,7 @@ class ValueCounter(AggregateFnV2):
         both: dict[Any, list[Any]] = {}
         for part in (current_accumulator, new):
             for v, n in zip(part["values"], part["counts"], strict=True):
-                both.setdefault(_lazy.combine.hashable(v), [v, 0])[1] += n  # all NaN are one value, whatever their bits
+                both.setdefault(combine.hashable(v), [v, 0])[1] += n  # all NaN are one value, whatever their bits
         return {"values": [v for v, _ in both.values()], "counts": [n for _, n in both.values()]}
 
 
@@ -549,7 +549,7 @@ class ApproximateTopK(AggregateFnV2):
 
     def aggregate_block(self, block: Any) -> dict[bytes, int]:
         col = self._values(block)
-        if self._encode_lists and _lazy.datatype.is_list(col.type):
+        if self._encode_lists and datatype.is_list(col.type):
             col = col.flatten()
         counts: dict[bytes, int] = {}
         for v in col.drop_null().to_pylist():

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from skate import _lazy
 from skate._deps import pa
+from skate.data.values import batch, frames, numpy_batch, row_dicts, selection, to_arrow, unify
 
 Block = Any
 BlockColumn = Any
@@ -110,12 +110,12 @@ class BlockAccessor:
         """As a pyarrow Table."""
         if self._arrow is None:
             b = self._block
-            self._arrow = b if isinstance(b, pa.Table) else pa.Table.from_batches(_lazy.batch.from_batch(b, "block", marks=True))
+            self._arrow = b if isinstance(b, pa.Table) else pa.Table.from_batches(batch.from_batch(b, "block", marks=True))
         return self._arrow
 
     def to_pandas(self) -> Any:
         """As a DataFrame."""
-        return self._block if type(self._block).__module__.startswith("pandas") else _lazy.frames.table_to_pandas(self.to_arrow())
+        return self._block if type(self._block).__module__.startswith("pandas") else frames.table_to_pandas(self.to_arrow())
 
     def to_numpy(self, columns: Any = None) -> Any:
         """As a dict of arrays, or the array of one column.
@@ -123,7 +123,7 @@ class BlockAccessor:
         Args:
             columns: One name (the result is its array) or a list of names; None: all.
         """
-        arrays = _lazy.numpy_batch.to_numpy(_lazy.unify.merge(_lazy.to_arrow.from_table(self.to_arrow())))
+        arrays = numpy_batch.to_numpy(unify.merge(to_arrow.from_table(self.to_arrow())))
         if isinstance(columns, str):
             return arrays[columns]
         return arrays if columns is None else {c: arrays[c] for c in columns}
@@ -171,7 +171,7 @@ class BlockAccessor:
             public_row_format: Without effect: rows are dicts.
         """
         for rb in self.to_arrow().to_batches():
-            yield from _lazy.row_dicts.to_rows(rb)
+            yield from row_dicts.to_rows(rb)
 
     def slice(self, start: int, end: int, copy: bool = False) -> Any:
         """Some rows, as a block of the same kind (a Table, if it is a dict).
@@ -200,7 +200,7 @@ class BlockAccessor:
         """
         if self._is_pandas():
             return self._block.take(indices).reset_index(drop=True)
-        return _lazy.selection.take(self.to_arrow(), indices)
+        return selection.take(self.to_arrow(), indices)
 
     def select(self, columns: list[str]) -> Any:
         """Some columns, as a block of the same kind (a Table, if it is a dict). ValueError for names that are none.
@@ -254,7 +254,7 @@ class BlockAccessor:
         if t.num_rows != more.num_rows:
             raise ValueError(f"zip: one block has {t.num_rows} rows, the other {more.num_rows}")
         for n, c in zip(more.column_names, more.columns, strict=True):
-            t = t.append_column(_lazy.unify.free_name(t.column_names, n), c)
+            t = t.append_column(unify.free_name(t.column_names, n), c)
         return BlockAccessor(t).to_pandas() if self._is_pandas() else t
 
     def to_default(self) -> Any:

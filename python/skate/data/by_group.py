@@ -15,15 +15,13 @@ from functools import cached_property
 from typing import Any
 
 from skate._deps import cloudpickle, np, pa, pc
+from skate._deps import pa_types as _T
 from skate.data import aggregate as ag
 from skate.data.combine import accumulated
 from skate.data.group_keys import key_columns, plain
-from skate.data.values.from_arrow import to_objects
-from skate.data.values.selection import take, take_values
-from skate.data.values.to_arrow import from_objects
+from skate.data.values import from_arrow, selection, to_arrow
 from skate.data.values.unify import MissingColumn, columns_are, merge
 
-_T = pa.types
 Columns = list[Any]  # of pyarrow.Array
 
 
@@ -119,11 +117,11 @@ class Groups:
 
     def arranged(self, col: Any) -> Any:
         """A column's values, group by group."""
-        return col if self.order is None else take_values(col, pa.array(self.order))
+        return col if self.order is None else selection.take_values(col, pa.array(self.order))
 
     def slices(self, rb: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The rows of each group."""
-        rb = rb if self.order is None else take(rb, self.order)
+        rb = rb if self.order is None else selection.take(rb, self.order)
         ends = np.cumsum(self.sizes).tolist()
         for a, b in zip([0, *ends], ends, strict=False):
             yield rb.slice(a, b - a)
@@ -165,7 +163,7 @@ def _called(f: Any, key: Any, call: Callable[[], Any]) -> Any:
 
 
 def _pickled(states: list[Any]) -> Any:
-    return from_objects([cloudpickle.dumps(s) for s in states], pa.binary())
+    return to_arrow.from_objects([cloudpickle.dumps(s) for s in states], pa.binary())
 
 
 class Aggregates:
@@ -191,7 +189,7 @@ class Aggregates:
             if on is not None and on not in rb.schema.names:
                 raise MissingColumn(f"{self.label}: {f.name}: there is no column {on!r}; {columns_are(on, rb.schema.names)}")
         g = Groups(key, rb.num_rows)
-        cols = [take_values(c, pa.array(g.first)) for c in key]
+        cols = [selection.take_values(c, pa.array(g.first)) for c in key]
         tables = [pa.Table.from_batches([rows]) for rows in g.slices(rb)]
         keys = self._plain_keys(cols, g.n)
         states = [
@@ -203,7 +201,7 @@ class Aggregates:
     def _plain_keys(self, cols: Columns, n: int) -> list[Any]:
         if not cols:
             return [None] * n
-        values = [to_objects(k, c) for k, c in zip(self.keys, cols, strict=True)]
+        values = [from_arrow.to_objects(k, c) for k, c in zip(self.keys, cols, strict=True)]
         return list(values[0]) if self.one_key else list(zip(*values, strict=True))
 
     def _batch(self, cols: Columns, states: list[list[Any]]) -> pa.RecordBatch:
@@ -217,14 +215,14 @@ class Aggregates:
         if g.n == rb.num_rows:
             return rb
         states = [_merged(f, g, s) for f, s in zip(self.aggs, rb.columns[len(self.keys) :], strict=True)]
-        return self._batch([take_values(c, pa.array(g.first)) for c in key], states)
+        return self._batch([selection.take_values(c, pa.array(g.first)) for c in key], states)
 
     def results(self, rb: pa.RecordBatch) -> pa.RecordBatch:
         """The results of states: the key's columns, then one an aggregate."""
         made = []
         for f, states in zip(self.aggs, rb.columns[len(self.keys) :], strict=True):
             try:
-                made.append(from_objects([f.finalize(pickle.loads(d)) for d in states.to_pylist()], None))
+                made.append(to_arrow.from_objects([f.finalize(pickle.loads(d)) for d in states.to_pylist()], None))
             except BaseException as e:
                 e.add_note(f"in {self.label}: the aggregate {f.name!r}")
                 raise

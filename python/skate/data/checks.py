@@ -6,8 +6,9 @@ import importlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from skate import _lazy
+from skate import _near
 from skate._deps import inspect, pa
+from skate.data.values import types as value_types
 
 
 def keywords(method: str, given: Iterable[str], known: Iterable[str]) -> None:
@@ -15,7 +16,7 @@ def keywords(method: str, given: Iterable[str], known: Iterable[str]) -> None:
     known = list(known)
     for k in given:
         if k not in known:
-            raise TypeError(f"{method}: unexpected keyword argument {k!r}{_lazy.near.meant(k, known)}")
+            raise TypeError(f"{method}: unexpected keyword argument {k!r}{_near.meant(k, known)}")
 
 
 def parameters(of: Any, but: Iterable[str] = ()) -> list[str]:
@@ -39,7 +40,7 @@ def columns(method: str, what: str, schema: Any, write: Callable[[Any], None], r
         return schema
     fields = []
     for f in schema:
-        plain = f.with_type(_lazy.value_types.uncoded(f.type))
+        plain = f.with_type(value_types.uncoded(f.type))
         fields.append(f if takes(pa.schema([f])) else plain)
         if fields[-1] is plain and (plain.type == f.type or not takes(pa.schema([plain]))):
             raise no_form(method, what, f, remedy)

@@ -6,8 +6,8 @@ import abc
 from collections.abc import Mapping
 from typing import Any
 
-from skate import _lazy
 from skate._deps import np, torch
+from skate.data.values import numpy_batch, to_arrow, unify
 
 
 def _is_tensor(batch: Any) -> bool:
@@ -77,7 +77,7 @@ class DefaultCollateFn(ArrowBatchCollateFn):
         self.device = torch.device(device) if isinstance(device, (str, int)) else device
 
     def __call__(self, batch: Any) -> dict[str, Any]:
-        arrays = _lazy.numpy_batch.to_numpy(_lazy.unify.merge(_lazy.to_arrow.from_table(batch)))
+        arrays = numpy_batch.to_numpy(unify.merge(to_arrow.from_table(batch)))
         dtypes = self.dtypes if isinstance(self.dtypes, dict) else dict.fromkeys(arrays, self.dtypes)
         return {k: tensor(torch, k, v, dtypes.get(k), self.device, self.pin_memory) for k, v in arrays.items()}
 

@@ -11,8 +11,10 @@ import pickle
 from collections.abc import Iterator
 from typing import Any
 
-from skate import _lazy, _skate
+from skate import _skate
 from skate._deps import cloudpickle, pa, pa_kernels, pc
+from skate.data.values import flat, from_arrow, to_arrow, unify
+from skate.data.values import types as value_types
 from skate.data.values.unify import columns_are
 
 
@@ -30,7 +32,7 @@ def partial(params: dict[str, Any], batches: Iterator[pa.RecordBatch]) -> Iterat
                 raise TypeError(
                     f"{params['label']}: {kind} of column {on!r} of type {rb.schema.field(on).type if on else '?'} is not possible: {e}"
                 ) from None
-    yield pa.RecordBatch.from_arrays([_lazy.to_arrow.one_of_bytes(pickle.dumps(states, 5))], names=["state"])
+    yield pa.RecordBatch.from_arrays([to_arrow.one_of_bytes(pickle.dumps(states, 5))], names=["state"])
 
 
 def _state(kind: str, rb: pa.RecordBatch, on: str | None) -> Any:
@@ -73,10 +75,10 @@ def present(col: Any) -> Any:
 
 def computable(col: Any) -> Any:
     """A column in a type that Arrow's kernels compute with: without a coding, small decimals as larger ones."""
-    t = _lazy.value_types.uncoded(col.type)
+    t = value_types.uncoded(col.type)
     if pa.types.is_decimal(t) and t.bit_width < 128:
         t = pa.decimal128(t.precision, t.scale)
-    return col if t.equals(col.type) else _lazy.unify.cast(col, t, "")
+    return col if t.equals(col.type) else unify.cast(col, t, "")
 
 
 def ends(col: Any) -> dict[str, Any]:
@@ -90,7 +92,7 @@ def ends(col: Any) -> dict[str, Any]:
 def distinct(col: Any) -> list[Any]:
     """The distinct values of a column as Python objects, in order of appearance; each value of one whose type Arrow does not compare, for a dict to tell apart."""
     if isinstance(col.type, pa.BaseExtensionType) or pa.types.is_nested(col.type) and not pa.types.is_run_end_encoded(col.type):
-        return list(_lazy.from_arrow.to_objects("", col))
+        return list(from_arrow.to_objects("", col))
     if pa.types.is_interval(col.type):
         raise pa.ArrowNotImplementedError("its values cannot be pickled, as states of aggregates are")
     try:
@@ -111,7 +113,7 @@ def accumulated(f: Any, state: Any, table: Any) -> Any:
 
 
 def _view(col: Any) -> Any:
-    return _lazy.flat.plain_view(col)
+    return flat.plain_view(col)
 
 
 def hashable(v: Any) -> Any:
@@ -196,4 +198,4 @@ def partial_fns(params: dict[str, Any], batches: Iterator[pa.RecordBatch]) -> It
             table = pa.Table.from_batches([rb])
             states = [accumulated(f, s, table) for f, s in zip(fns, states, strict=True)]
     data = [cloudpickle.dumps(states)] if rows else []
-    yield pa.RecordBatch.from_arrays([_lazy.to_arrow.from_objects(data, pa.binary())], names=["state"])
+    yield pa.RecordBatch.from_arrays([to_arrow.from_objects(data, pa.binary())], names=["state"])

@@ -16,8 +16,9 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from skate import _forked, _lazy, _near, _skate
-from skate.data import settings
+from skate import _forked, _near, _skate
+from skate.data import checkpoint, settings
+from skate.data.values import tensor_types
 
 MiB = 1 << 20
 DEFAULT_TARGET_MAX_BLOCK_SIZE = (
@@ -54,7 +55,7 @@ class FixedShapeTensorFormat(enum.Enum):
 
     def to_type(self) -> type:
         """The class of the Arrow type."""
-        return _lazy.tensor_types.CLASSES[self.value]
+        return tensor_types.CLASSES[self.value]
 
     @classmethod
     def _missing_(cls, value: Any) -> Any:
@@ -517,7 +518,7 @@ def _execution_options(name: str, v: Any) -> Any:
 
 def _checkpoint(name: str, v: Any) -> Any:
     if isinstance(v, dict):
-        v = _lazy.checkpoint.CheckpointConfig(**v)
+        v = checkpoint.CheckpointConfig(**v)
     if v is not None and not hasattr(v, "checkpoint_path"):
         _refuse(name, v, "a CheckpointConfig (or a dict of its arguments) or None", False)
     return v

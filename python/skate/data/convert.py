@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import skate
-from skate import _lazy
 from skate._deps import dask, pa, pd
 from skate.data.checks import library
 from skate.data.read.source import Facts
 from skate.data.run import errors, execute
+from skate.data.values import batch, numpy_batch, to_arrow
+from skate.data.values import frames as _frames
 from skate.data.values.unify import cast_batch, concat, concat_as, merge
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Conversions:
             if not schema.equals(last):
                 # Without rows no function has said the types.
                 table = concat_as(back(out[i], schema), last) if rows else last.empty_table()
-                out[i] = keep(make(merge(_lazy.to_arrow.from_table(table))))
+                out[i] = keep(make(merge(to_arrow.from_table(table))))
         return out
 
     def _refs(self, make: Any, columns: Any = None) -> list[Any]:
@@ -68,7 +69,7 @@ class Conversions:
 
         def back(ref: Any, schema: Any) -> Any:
             v = skate.get(ref) if columns is None else columns(skate.get(ref))
-            return v if isinstance(v, pa.Table) else pa.Table.from_batches(_lazy.batch.again(v, schema))
+            return v if isinstance(v, pa.Table) else pa.Table.from_batches(batch.again(v, schema))
 
         return self._each(make, skate.put, back)
 
@@ -107,7 +108,7 @@ class Conversions:
             [0, 1, 2]
         """
         dtypes = self._dtypes()  # type: ignore[attr-defined]
-        return _unmasked(_lazy.frames.table_to_pandas(self._table(limit), dtypes), dtypes)
+        return _unmasked(_frames.table_to_pandas(self._table(limit), dtypes), dtypes)
 
     def to_arrow(self) -> pa.Table:
         """All rows as one pyarrow Table.
@@ -135,12 +136,12 @@ class Conversions:
             [2, 2]
         """
         if column is None:
-            return self._refs(_lazy.numpy_batch.to_numpy)
-        return self._refs(lambda rb: _lazy.numpy_batch.to_numpy(rb)[column], lambda v: {column: v})
+            return self._refs(numpy_batch.to_numpy)
+        return self._refs(lambda rb: numpy_batch.to_numpy(rb)[column], lambda v: {column: v})
 
     def to_pandas_refs(self) -> list[ObjectRef[pd.DataFrame]]:
         """References to DataFrames, one a block."""
-        return self._refs(_lazy.frames.to_pandas)
+        return self._refs(_frames.to_pandas)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """The blocks as an Arrow stream, run while it is read: polars.DataFrame(ds), duckdb and pyarrow.table(ds) take it."""
@@ -189,7 +190,7 @@ class Conversions:
             verify_meta: Dask checks it.
         """
         dd = library("dask.dataframe", "to_dask", "dask")
-        frames = self._each(_lazy.frames.to_pandas, lambda df: df, lambda df, schema: pa.Table.from_batches(_lazy.batch.again(df, schema)))
+        frames = self._each(_frames.to_pandas, lambda df: df, lambda df, schema: pa.Table.from_batches(batch.again(df, schema)))
         return dd.from_delayed(
             [dask.delayed(lambda f=f: f)() for f in frames], meta=frames[0].iloc[:0] if meta is None else meta, verify_meta=verify_meta
         )

@@ -16,10 +16,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, overload
 
-from skate import _job, _lazy, _skate
-from skate._deps import pa, pd
+from skate import _job, _skate
+from skate._deps import pa, pd, write_job
+from skate._private import absent
+from skate.data import aggregate, block, expr_eval, expressions, summary, text_table
 from skate.data.context import DEFAULT_BATCH_SIZE, DataContext
 from skate.data.convert import Conversions
+from skate.data.files import reading
 from skate.data.iterator import DataIterator
 from skate.data.keyed import Keyed
 from skate.data.on_error import check_policy
@@ -35,7 +38,9 @@ from skate.data.run.stats import before_a_run
 from skate.data.run.unions import conform
 from skate.data.schema import Schema
 from skate.data.split import Splits
+from skate.data.values import batch, marks, pictures, row_dicts
 from skate.data.values.unify import MissingColumn, cast_batch, check_names, columns_are, few, merge, unify
+from skate.data.worker import dead_letters
 from skate.data.write.api import Writers
 from skate.serialize import cloudpickled
 
@@ -144,7 +149,7 @@ class Dataset(Splits, Keyed, Conversions, Writers):
     if not TYPE_CHECKING:  # for a type checker a name is there or it is not
 
         def __getattr__(self, name: str) -> Any:
-            raise _lazy.absent.attribute(self, "data.Dataset", name)
+            raise absent.attribute(self, "data.Dataset", name)
 
     def __getstate__(self) -> dict[str, Any]:
         """What goes to other processes: not what was found out by running it here. Workers run it through run/remote.py."""
@@ -478,9 +483,9 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         if expr is not None:
             if isinstance(expr, str):
                 expect("skate.data.expr_eval")
-                text, expr = expr, _lazy.expr_eval.parse(expr)  # errors here, not in a worker
-            elif isinstance(expr, _lazy.expressions.Expr):
-                text = _lazy.expressions.inline(expr)
+                text, expr = expr, expr_eval.parse(expr)  # errors here, not in a worker
+            elif isinstance(expr, expressions.Expr):
+                text = expressions.inline(expr)
             else:
                 raise TypeError(f"filter: expr must be an expression or text, not {type(expr).__name__}")
             remote = {"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **remote_args(ray_remote_args, ray_remote_args_fn)}
@@ -516,9 +521,7 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         options = {**as_input(self._node), **resources(remote)}
         if check_policy(on_error) is not None:
             params = {**params, "on_error": on_error}
-        if any(
-            isinstance(n, _lazy.expressions.UDFExpr) and n.callable_class_spec is not None for e in exprs for n in _lazy.expressions.walk(e)
-        ):
+        if any(isinstance(n, expressions.UDFExpr) and n.callable_class_spec is not None for e in exprs for n in expressions.walk(e)):
             options.pop("max_tasks", None)
             pool = _pool(label, compute, concurrency, options)
             options["pool"], options["max_in_flight"] = (pool.min_size, pool.max_size), pool.max_tasks_in_flight_per_actor or 0
@@ -576,7 +579,7 @@ class Dataset(Splits, Keyed, Conversions, Writers):
 
     def _project(self, what: str, exprs: dict[str, Expr], compute: Any, on_error: str | None, remote: dict[str, Any]) -> Dataset:
         """Columns from expressions over those that are there, beside them or in their place."""
-        x = _lazy.expressions
+        x = expressions
         for name, expr in exprs.items():
             if not isinstance(expr, x.Expr) or isinstance(expr, x.StarExpr):
                 raise TypeError(f"{what}: expr must be an expression over columns, not {type(expr).__name__}")
@@ -792,7 +795,7 @@ class Dataset(Splits, Keyed, Conversions, Writers):
             (1, 1)
         """
         self._check_columns([column], "decode_images")
-        params = {"col": column, "want": tuple(_lazy.pictures.wanted(size, mode, crop, decoder))}
+        params = {"col": column, "want": tuple(pictures.wanted(size, mode, crop, decoder))}
         if check_policy(on_error) is not None:
             params["on_error"] = on_error
         return self._columns("decode_images", f"DecodeImages({column})", params)
@@ -922,7 +925,7 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         """OSError where what is known of files is of those that were there before: a run says the same."""
         for n in below(self._node):
             if "stamps" in n.params:
-                _lazy.reading.check_stamps(n.params)
+                reading.check_stamps(n.params)
 
     def _frames(self) -> bool:
         """Whether its blocks came as DataFrames: batch_format=None gives them so."""
@@ -1040,7 +1043,7 @@ class Dataset(Splits, Keyed, Conversions, Writers):
             True
         """
         ensure_engine()
-        node = self._node if write is None else _lazy.write_job.plan_of(self, write)
+        node = self._node if write is None else write_job.plan_of(self, write)
         text = explain(node, self.context.on_error, strategy(self.context))
         if write is None and self._facts.rows is not None:
             why = self._unsure()
@@ -1092,7 +1095,7 @@ class Dataset(Splits, Keyed, Conversions, Writers):
             )
         blocks, schema = self._errors.letters(operator)
         if schema is None:
-            return of_source(InMemory(blocks or [_lazy.dead_letters.empty()], "Errors"))
+            return of_source(InMemory(blocks or [dead_letters.empty()], "Errors"))
         facts = Facts(sum(b[2] for b in blocks), lambda: schema, [], sum(b[3] for b in blocks))
         return MaterializedDataset(Node("blocks", "Errors", {}, (), blocks=blocks), facts)
 
@@ -1303,9 +1306,9 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         for rb in it:
             if rb.num_rows:
                 if schema is not None and not rb.schema.equals(schema):
-                    _lazy.row_dicts.in_wider_schema(out, schema, rb.schema)
+                    row_dicts.in_wider_schema(out, schema, rb.schema)
                 schema = rb.schema
-                out += _lazy.row_dicts.to_rows(rb)
+                out += row_dicts.to_rows(rb)
             if most is not None and len(out) > most:
                 it.close()  # type: ignore[attr-defined]
                 raise ValueError(f"take_all: there are more than the limit of {most} rows")
@@ -1340,7 +1343,7 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         rbs = [rb for rb in execute.in_one_schema(self, first) if rb.num_rows]
         if not rbs:
             raise ValueError("The dataset is empty.")
-        return _lazy.batch.to_batch(merge(rbs), "pandas" if batch_format is None and self._frames() else batch_format)
+        return batch.to_batch(merge(rbs), "pandas" if batch_format is None and self._frames() else batch_format)
 
     def show(self, limit: int = 20) -> None:
         """Prints the first rows.
@@ -1531,7 +1534,7 @@ class Dataset(Splits, Keyed, Conversions, Writers):
             {'max(id)': 4, 'mean(id)': 2.0}
         """
         self._check_aggregates(aggs)
-        names = _lazy.aggregate.names_of([], aggs)
+        names = aggregate.names_of([], aggs)
         values = execute.combine_fns(self, list(aggs))
         return None if values is None else dict(zip(names, values, strict=True))
 
@@ -1539,9 +1542,9 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         if not aggs:
             raise ValueError("aggregate: give at least one AggregateFn, such as Sum('x')")
         for a in aggs:
-            if not isinstance(a, _lazy.aggregate.AggregateFn):
+            if not isinstance(a, aggregate.AggregateFn):
                 raise TypeError(f"aggregate takes AggregateFn objects, not {type(a).__name__}")
-            _lazy.aggregate.check_column(a)
+            aggregate.check_column(a)
             self._check_columns(sorted(a.columns() or ()), a.name)
 
     def summary(self, columns: list[str] | None = None, override_dtype_agg_mapping: dict[Any, Any] | None = None) -> DatasetSummary:
@@ -1551,19 +1554,19 @@ class Dataset(Splits, Keyed, Conversions, Writers):
             columns: Only these; ValueError for one that does not exist.
             override_dtype_agg_mapping: {DataType: function from a column's name to a list of aggregates}, in place of the usual ones.
         """
-        return _lazy.summary.summarize(self, columns, override_dtype_agg_mapping)
+        return summary.summarize(self, columns, override_dtype_agg_mapping)
 
     # ---- Python
 
     def __repr__(self) -> str:
         s = self.schema(fetch_if_missing=False)
         if s is not None and s.names:
-            return _lazy.text_table.dataset(self, s, self._node.blocks)
-        return _lazy.text_table.plan(self)
+            return text_table.dataset(self, s, self._node.blocks)
+        return text_table.plan(self)
 
     def _repr_html_(self) -> str:
         """The columns, and of a materialized Dataset the first rows, for notebooks. Runs nothing."""
-        return _lazy.text_table.html(self, self.schema(fetch_if_missing=False), self._node.blocks)
+        return text_table.html(self, self.schema(fetch_if_missing=False), self._node.blocks)
 
     def __bool__(self) -> bool:
         """True: a Dataset is there, whatever is in it (and nothing runs)."""
@@ -1609,7 +1612,7 @@ class Dataset(Splits, Keyed, Conversions, Writers):
             >>> skate.data.Dataset.deserialize_lineage(skate.data.range(3).serialize_lineage()).count()
             3
         """
-        return _lazy.marks.unpickled(serialized_ds, "deserialize_lineage")
+        return marks.unpickled(serialized_ds, "deserialize_lineage")
 
     def iter_internal_ref_bundles(self) -> Iterator[Any]:
         """The blocks as they are made: objects with `blocks`, a list of (reference, BlockMetadata).
@@ -1620,7 +1623,7 @@ class Dataset(Splits, Keyed, Conversions, Writers):
             [2, 2]
         """
         for b in execute.run(self):
-            yield _lazy.block.RefBundle([(reference(b), _lazy.block.BlockMetadata(b[2], b[3]))])
+            yield block.RefBundle([(reference(b), block.BlockMetadata(b[2], b[3]))])
 
     def get_dataset_id(self) -> str:
         """A text that names this Dataset: its name, a number of its own, and how often it was run."""
@@ -1764,7 +1767,7 @@ def of_source(given: Source | InMemory) -> Any:
     facts = given.facts
     if params.get("trust_pickled_columns") and facts.schema is not None:
         known = facts.schema
-        facts = dataclasses.replace(facts, schema=lambda: _lazy.marks.trust(known()))
+        facts = dataclasses.replace(facts, schema=lambda: marks.trust(known()))
     o = given.options
     options = resources({"num_cpus": o.num_cpus, "num_gpus": o.num_gpus, "memory": o.memory, **remote})
     node = Node("read", given.label, params, (), units=given.units, each_run=given.each_run, max_tasks=n or 0, **pool, **options)

@@ -10,10 +10,10 @@ import enum
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from skate import _lazy
 from skate._deps import np, pa
-
-_T = pa.types
+from skate._deps import pa_types as _T
+from skate.data.values import tensor_types, to_arrow
+from skate.data.values import types as value_types
 
 
 class TypeCategory(enum.StrEnum):
@@ -27,7 +27,7 @@ class TypeCategory(enum.StrEnum):
     TEMPORAL = "temporal"
 
 
-_CLOCKS = {"time32": (pa.time32, ("s", "ms")), "time64": (pa.time64, ("us", "ns"))}
+_CLOCKS = {"time32": ("s", "ms"), "time64": ("us", "ns")}
 
 
 class DataType:
@@ -45,7 +45,7 @@ class DataType:
     __slots__ = ("_physical_dtype",)
 
     def __init__(self, _physical_dtype: Any):
-        if not isinstance(_physical_dtype, (pa.DataType, np.dtype, type)):
+        if not isinstance(_physical_dtype, type) and not isinstance(_physical_dtype, (pa.DataType, np.dtype)):
             raise TypeError(f"DataType supports only PyArrow DataType, NumPy dtype, or Python type, not {type(_physical_dtype)}")
         self._physical_dtype = _physical_dtype
 
@@ -146,7 +146,7 @@ class DataType:
 
     def to_numpy_dtype(self) -> np.dtype:
         """The NumPy dtype; object where there is none."""
-        t = self._physical_dtype
+        t: Any = self._physical_dtype
         if self.is_numpy_type():
             return t
         if self.is_arrow_type():
@@ -220,7 +220,7 @@ class DataType:
             shape: Lengths of the axes.
             dtype: The type of the values.
         """
-        return cls(_lazy.tensor_types.ArrowTensorType(shape, dtype.to_arrow_dtype()))
+        return cls(tensor_types.ArrowTensorType(shape, dtype.to_arrow_dtype()))
 
     @classmethod
     def variable_shaped_tensor(cls, dtype: DataType, ndim: int = 2) -> DataType:
@@ -230,7 +230,7 @@ class DataType:
             dtype: The type of the values.
             ndim: Number of axes.
         """
-        return cls(_lazy.value_types.ragged_type(dtype.to_arrow_dtype(), ndim))
+        return cls(value_types.ragged_type(dtype.to_arrow_dtype(), ndim))
 
     @classmethod
     def temporal(cls, temporal_type: str, unit: str | None = None, tz: str | None = None) -> DataType:
@@ -249,10 +249,10 @@ class DataType:
         if kind in ("date32", "date64"):
             return cls(getattr(pa, kind)())
         if kind in _CLOCKS:
-            make, units = _CLOCKS[kind]
+            units = _CLOCKS[kind]
             if (unit or units[0]) not in units:
                 raise ValueError(f"{kind} unit must be '{units[0]}' or '{units[1]}', got {unit}")
-            return cls(make(unit or units[0]))
+            return cls(getattr(pa, kind)(unit or units[0]))
         raise ValueError(f"Invalid temporal_type {temporal_type!r}; there are timestamp, duration, date32, date64, time32 and time64")
 
     # ---- what kind of type it is
@@ -290,7 +290,7 @@ class DataType:
 
     def is_tensor_type(self) -> bool:
         """Fixed-shape and variable-shape tensors."""
-        return _lazy.tensor_types.is_fixed(self._physical_dtype) or _lazy.value_types.is_ragged(self._physical_dtype)
+        return tensor_types.is_fixed(self._physical_dtype) or value_types.is_ragged(self._physical_dtype)
 
     def is_struct_type(self) -> bool:
         """Structs."""
@@ -360,14 +360,12 @@ def is_list(t: pa.DataType) -> bool:
 
 
 def _arrow_type_of(values: list[Any]) -> pa.DataType:
-    return _lazy.to_arrow.from_objects(values, None).type
+    return to_arrow.from_objects(values, None).type
 
 
 def _plain(name: str, what: str) -> classmethod:
-    make = getattr(pa, "bool_" if name == "bool" else name)
-
     def factory(cls: type[DataType]) -> DataType:
-        return cls(make())
+        return cls(getattr(pa, "bool_" if name == "bool" else name)())
 
     factory.__name__, factory.__qualname__, factory.__doc__ = name, f"DataType.{name}", f"{what}."
     return classmethod(factory)

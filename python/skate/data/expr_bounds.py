@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from skate._deps import pa
 from skate.data.expr_eval import COMPARISONS, listed, mask
 from skate.data.expressions import AliasExpr, BinaryExpr, ColumnExpr, Expr, LiteralExpr, Operation, UnaryExpr, columns_of
-from skate.data.values.comparison import FLIPPED, position
+from skate.data.values import comparison
 
 TRUE, FALSE, NULL = 1, 2, 4
 ANYTHING = TRUE | FALSE | NULL
@@ -90,7 +90,7 @@ def _outcomes(e: Expr, known: Known) -> int:
         return ANYTHING
     if isinstance(e.right, LiteralExpr):
         return _compared(op, _bounds(e.left, known), e.right.value)
-    return _compared(FLIPPED[op], _bounds(e.right, known), e.left.value) if isinstance(e.left, LiteralExpr) else ANYTHING
+    return _compared(comparison.FLIPPED[op], _bounds(e.right, known), e.left.value) if isinstance(e.left, LiteralExpr) else ANYTHING
 
 
 def _of_row(e: Expr, row: pa.RecordBatch) -> int:
@@ -143,7 +143,7 @@ def _compared(op: str, b: Bounds | None, v: Any) -> int:
     """A column within bounds, compared with one value."""
     if v is None or isinstance(v, pa.Scalar) and not v.is_valid:
         return NULL
-    at = None if b is None else position(v, b.type)
+    at = None if b is None else comparison.position(v, b.type)
     if b is None or at is None:
         return ANYTHING
     unequal = op == "!="
@@ -195,7 +195,7 @@ def _places(e: LiteralExpr, t: pa.DataType) -> _Places | None:
         sets = e.sets = {}
     if ("places", t) not in sets:
         values = listed(e.value)
-        found = [position(v, t) for v in values if not (v is None or isinstance(v, pa.Scalar) and not v.is_valid)]
+        found = [comparison.position(v, t) for v in values if not (v is None or isinstance(v, pa.Scalar) and not v.is_valid)]
         known = [at for at in found if at is not None and at == at]
         whole = None not in found
         sets["places", t] = _Places(sorted(known), len(found) < len(values), len(known) < len(found)) if whole else None

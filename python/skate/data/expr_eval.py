@@ -14,8 +14,8 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from skate import _lazy
 from skate._deps import asyncio, futures, np, pa, pc
+from skate._deps import pa_types as _T
 from skate.data.datatype import DataType, is_list
 from skate.data.expressions import (
     SYMBOLS,
@@ -34,10 +34,9 @@ from skate.data.expressions import (
     UnaryExpr,
     _compute,
 )
-from skate.data.values.comparison import FLIPPED, plain, scalar, value_set, with_column, with_value
+from skate.data.files import paths, reading
+from skate.data.values import batch, comparison, frames, numbering, selection, tensor_types, to_arrow
 from skate.data.values.unify import columns_are
-
-_T = pa.types
 
 
 def column(e: Expr, rb: pa.RecordBatch) -> pa.Array:
@@ -46,7 +45,7 @@ def column(e: Expr, rb: pa.RecordBatch) -> pa.Array:
     if isinstance(v, pa.Scalar):
         if _T.is_null(v.type):
             return pa.nulls(rb.num_rows)
-        return _lazy.to_arrow.from_objects([v.as_py()] * rb.num_rows, v.type)
+        return to_arrow.from_objects([v.as_py()] * rb.num_rows, v.type)
     return v
 
 
@@ -81,11 +80,11 @@ def evaluate(e: Expr, rb: pa.RecordBatch) -> Any:
     if isinstance(e, ColumnExpr):
         return _named(e._name, rb)
     if isinstance(e, LiteralExpr):
-        return scalar(e.value)
+        return comparison.scalar(e.value)
     if isinstance(e, BinaryExpr):
         return _binary(e, rb)
     if isinstance(e, UnaryExpr):
-        return _UNARY[e.op](evaluate(e.operand, rb))
+        return _kernel(e.op)(evaluate(e.operand, rb))
     if isinstance(e, AliasExpr):
         return evaluate(e.expr, rb)
     if isinstance(e, UDFExpr):
@@ -105,15 +104,15 @@ def _binary(e: BinaryExpr, rb: pa.RecordBatch) -> Any:
         return pc.invert(hit) if e.op is Operation.NOT_IN else hit
     op = COMPARISONS.get(e.op)
     if op is None:
-        return _BINARY[e.op](*_operands(e, rb))
+        return (_OWN.get(e.op) or _kernel(e.op))(*_operands(e, rb))
     if isinstance(e.right, LiteralExpr):
-        return with_value(op, evaluate(e.left, rb), e.right.value)
+        return comparison.with_value(op, evaluate(e.left, rb), e.right.value)
     if isinstance(e.left, LiteralExpr):
-        return with_value(FLIPPED[op], evaluate(e.right, rb), e.left.value)
+        return comparison.with_value(comparison.FLIPPED[op], evaluate(e.right, rb), e.left.value)
     a, b = evaluate(e.left, rb), evaluate(e.right, rb)
     if isinstance(b, pa.Scalar):
-        return with_value(op, a, b)
-    return with_value(FLIPPED[op], b, a) if isinstance(a, pa.Scalar) else with_column(op, a, b)
+        return comparison.with_value(op, a, b)
+    return comparison.with_value(comparison.FLIPPED[op], b, a) if isinstance(a, pa.Scalar) else comparison.with_column(op, a, b)
 
 
 def _operands(e: BinaryExpr, rb: pa.RecordBatch) -> tuple[Any, Any]:
@@ -179,7 +178,7 @@ def _floor_div(a: Any, b: Any) -> Any:
     if _T.is_integer(a.type) and _T.is_integer(b.type):
         q = pc.divide_checked(a, b)
         r = pc.subtract_checked(a, pc.multiply_checked(q, b))
-        off = pc.and_(with_value("!=", r, 0), pc.not_equal(with_value("<", r, 0), with_value("<", b, 0)))
+        off = pc.and_(comparison.with_value("!=", r, 0), pc.not_equal(comparison.with_value("<", r, 0), comparison.with_value("<", b, 0)))
         return pc.subtract_checked(q, pc.cast(off, q.type))
     return pc.floor(pc.divide(a, b))
 
@@ -198,33 +197,40 @@ def listed(v: Any) -> list[Any]:
 
 def _is_in(a: Any, among: Expr, rb: pa.RecordBatch) -> Any:
     """Never null: null is one of the values, or none."""
-    a = plain(a)
+    a = comparison.plain(a)
     if not isinstance(among, LiteralExpr):
         return pc.is_in(a, value_set=evaluate(among, rb).cast(a.type))
     sets = getattr(among, "sets", None)
     if sets is None:
         sets = among.sets = {}
     if a.type not in sets:
-        sets[a.type] = value_set(listed(among.value), a.type)
+        sets[a.type] = comparison.value_set(listed(among.value), a.type)
     return pc.is_in(a, value_set=sets[a.type])
 
 
 COMPARISONS = {op: SYMBOLS[op] for op in (Operation.GT, Operation.LT, Operation.GE, Operation.LE, Operation.EQ, Operation.NE)}
-_BINARY: dict[Operation, Callable[[Any, Any], Any]] = {
-    Operation.ADD: _add,
-    Operation.SUB: pc.subtract_checked,
-    Operation.MUL: pc.multiply_checked,
-    Operation.DIV: pc.divide,
-    Operation.MOD: _modulo,
-    Operation.FLOORDIV: _floor_div,
-    Operation.AND: pc.and_kleene,
-    Operation.OR: pc.or_kleene,
+_OWN: dict[Operation, Callable[[Any, Any], Any]] = {Operation.ADD: _add, Operation.MOD: _modulo, Operation.FLOORDIV: _floor_div}
+_KERNELS = {  # by name: the kernels are loaded when something is evaluated
+    Operation.ADD: "add_checked",
+    Operation.SUB: "subtract_checked",
+    Operation.MUL: "multiply_checked",
+    Operation.DIV: "divide",
+    Operation.GT: "greater",
+    Operation.LT: "less",
+    Operation.GE: "greater_equal",
+    Operation.LE: "less_equal",
+    Operation.EQ: "equal",
+    Operation.NE: "not_equal",
+    Operation.AND: "and_kleene",
+    Operation.OR: "or_kleene",
+    Operation.NOT: "invert",
+    Operation.IS_NULL: "is_null",
+    Operation.IS_NOT_NULL: "is_valid",
 }
-_UNARY: dict[Operation, Callable[[Any], Any]] = {
-    Operation.NOT: pc.invert,
-    Operation.IS_NULL: pc.is_null,
-    Operation.IS_NOT_NULL: pc.is_valid,
-}
+
+
+def _kernel(op: Operation) -> Callable[..., Any]:
+    return getattr(pc, _KERNELS[op])
 
 
 # ---- functions
@@ -267,7 +273,7 @@ def _list_sort(v: pa.Array, order: str, null_placement: str) -> pa.Array:
             pa.RecordBatch.from_arrays([pc.list_parent_indices(lists), values], names=["row", "value"]),
             options=pc.SortOptions(keys) if by_key else pc.SortOptions([k[:2] for k in keys], null_placement=null_placement),
         )
-        values = _lazy.selection.take_values(values, at)
+        values = selection.take_values(values, at)
     out = _relist(pc.list_value_length(lists), values, lists.is_null() if lists.null_count else None, _T.is_large_list(lists.type))
     return out if out.type.equals(v.type) else out.cast(v.type)
 
@@ -304,7 +310,7 @@ def _map_part(v: pa.Array, i: int) -> pa.Array:
 
 
 def _to_list(v: pa.Array) -> pa.Array:
-    if _lazy.tensor_types.is_fixed(v.type):
+    if tensor_types.is_fixed(v.type):
         v = v.storage
     if not is_list(v.type):
         raise pa.ArrowInvalid(f"to_list() can only be called on list-like columns; this one is {v.type}")
@@ -335,7 +341,7 @@ def _udf(e: UDFExpr, rb: pa.RecordBatch) -> Any:
         raise TypeError(
             f"UDF '{name}' returned invalid type {kind.__name__}. Expected type (pandas.Series, numpy.ndarray, pyarrow.Array, pyarrow.ChunkedArray)"
         )
-    out = _lazy.frames.from_series(out, None) if kind.__module__.startswith("pandas") else _lazy.batch.as_column(out, name, None, None)
+    out = frames.from_series(out, None) if kind.__module__.startswith("pandas") else batch.as_column(out, name, None, None)
     if len(out) != rb.num_rows:
         raise ValueError(f"UDF '{name}' returned {len(out)} values for {rb.num_rows} rows; return one value per row")
     return out
@@ -380,7 +386,7 @@ def _download(e: DownloadExpr, rb: pa.RecordBatch) -> pa.Array:
     if not _texty(uris) and not _T.is_null(uris.type):
         raise ValueError(f"download: column {e.uri_column_name!r} holds {uris.type}, not text")
     with futures.ThreadPoolExecutor(min(16, max(1, len(uris)))) as pool:
-        return _lazy.to_arrow.from_objects(list(pool.map(lambda u: _fetch(u, e.filesystem), uris.to_pylist())), pa.binary())
+        return to_arrow.from_objects(list(pool.map(lambda u: _fetch(u, e.filesystem), uris.to_pylist())), pa.binary())
 
 
 def _fetch(uri: str | None, filesystem: Any) -> bytes | None:
@@ -388,33 +394,17 @@ def _fetch(uri: str | None, filesystem: Any) -> bytes | None:
     if not uri:
         return None
     try:
-        fs, path = _lazy.paths.resolve(uri, filesystem)
-        return bytes(_lazy.reading.read_bytes(fs, path))
+        fs, path = paths.resolve(uri, filesystem)
+        return bytes(reading.read_bytes(fs, path))
     except (OSError, ValueError, pa.ArrowException):
         return None
 
 
 def _ids(e: MonotonicallyIncreasingIdExpr, rb: pa.RecordBatch) -> pa.Array:
-    return _lazy.to_arrow.array_from_numpy(np.arange(*_lazy.numbering.numbering.take(e._instance_id, rb.num_rows), dtype=np.int64), None)
+    return to_arrow.array_from_numpy(np.arange(*numbering.numbering.take(e._instance_id, rb.num_rows), dtype=np.int64), None)
 
 
 # ---- as an Arrow expression
-
-
-_ARROW = {
-    Operation.ADD: pc.add_checked,
-    Operation.SUB: pc.subtract_checked,
-    Operation.MUL: pc.multiply_checked,
-    Operation.DIV: pc.divide,
-    Operation.GT: pc.greater,
-    Operation.LT: pc.less,
-    Operation.GE: pc.greater_equal,
-    Operation.LE: pc.less_equal,
-    Operation.EQ: pc.equal,
-    Operation.NE: pc.not_equal,
-    Operation.AND: pc.and_kleene,
-    Operation.OR: pc.or_kleene,
-}
 
 
 def to_pyarrow(e: Expr) -> pc.Expression:
@@ -422,18 +412,18 @@ def to_pyarrow(e: Expr) -> pc.Expression:
     if isinstance(e, ColumnExpr):
         return pc.field(e._name)
     if isinstance(e, LiteralExpr):
-        return pc.scalar(scalar(e.value))
+        return pc.scalar(comparison.scalar(e.value))
     if isinstance(e, AliasExpr):
         return to_pyarrow(e.expr)
     if isinstance(e, UnaryExpr):
-        return _UNARY[e.op](to_pyarrow(e.operand))
+        return _kernel(e.op)(to_pyarrow(e.operand))
     if isinstance(e, BinaryExpr) and e.op in (Operation.IN, Operation.NOT_IN):
         if not isinstance(e.right, LiteralExpr):
             raise ValueError(f"is_in, not_in: the values are a list, not a {type(e.right).__name__}, where a file system is to filter")
         hit = pc.is_in(to_pyarrow(e.left), pa.array(listed(e.right.value)))
         return pc.invert(hit) if e.op is Operation.NOT_IN else hit
-    if isinstance(e, BinaryExpr) and e.op in _ARROW:
-        return _ARROW[e.op](to_pyarrow(e.left), to_pyarrow(e.right))
+    if isinstance(e, BinaryExpr) and e.op in _KERNELS:
+        return _kernel(e.op)(to_pyarrow(e.left), to_pyarrow(e.right))
     if isinstance(e, BinaryExpr):
         q = pc.floor(pc.divide(to_pyarrow(e.left), to_pyarrow(e.right)))
         return q if e.op is Operation.FLOORDIV else pc.subtract(to_pyarrow(e.left), pc.multiply(q, to_pyarrow(e.right)))

@@ -14,7 +14,8 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from skate import _lazy
+from skate._deps import expr_eval
+from skate.data import expr_names
 from skate.data.datatype import DataType
 
 
@@ -71,7 +72,7 @@ class Expr:
 
     def to_pyarrow(self) -> Any:
         """The same as a pyarrow.compute.Expression; TypeError for what Arrow cannot express."""
-        return _lazy.expr_eval.to_pyarrow(self)
+        return expr_eval.to_pyarrow(self)
 
     def _key(self) -> Any:
         """What tells this node from others of its class, its parts aside."""
@@ -288,32 +289,32 @@ class Expr:
     @property
     def str(self) -> Any:
         """Functions of text."""
-        return _lazy.expr_names.StringNamespace(self)
+        return expr_names.StringNamespace(self)
 
     @property
     def list(self) -> Any:
         """Functions of lists."""
-        return _lazy.expr_names.ListNamespace(self)
+        return expr_names.ListNamespace(self)
 
     @property
     def struct(self) -> Any:
         """Fields of structs."""
-        return _lazy.expr_names.StructNamespace(self)
+        return expr_names.StructNamespace(self)
 
     @property
     def map(self) -> Any:
         """Keys and values of maps."""
-        return _lazy.expr_names.MapNamespace(self)
+        return expr_names.MapNamespace(self)
 
     @property
     def dt(self) -> Any:
         """Functions of dates and times."""
-        return _lazy.expr_names.DatetimeNamespace(self)
+        return expr_names.DatetimeNamespace(self)
 
     @property
     def arr(self) -> Any:
         """Functions of arrays."""
-        return _lazy.expr_names.ArrayNamespace(self)
+        return expr_names.ArrayNamespace(self)
 
     def _unalias(self) -> Expr:
         return self
@@ -450,7 +451,7 @@ class ComputeFn:
         self.__name__, self.args, self.kwargs = name, args, kwargs
 
     def __call__(self, array: Any) -> Any:
-        return _lazy.expr_eval.call(self.__name__, array, *self.args, **self.kwargs)
+        return expr_eval.call(self.__name__, array, *self.args, **self.kwargs)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ComputeFn) and self.__dict__ == other.__dict__
@@ -479,7 +480,7 @@ class ClassUDF:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.instance is None:
             self.instance = self.cls(*self.args, **self.kwargs)
-        return _lazy.expr_eval.finished(self.instance(*args, **kwargs))
+        return expr_eval.finished(self.instance(*args, **kwargs))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ClassUDF) and self.spec == other.spec

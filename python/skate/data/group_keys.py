@@ -6,13 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from skate._deps import pa
-from skate.data.values.encoded_text import is_encoded
-from skate.data.values.from_arrow import runs_decoded
-from skate.data.values.selection import decoded
-from skate.data.values.types import PythonObjectType
+from skate._deps import pa_types as _T
+from skate.data.values import encoded_text, from_arrow, selection
+from skate.data.values import types as value_types
 from skate.data.values.unify import MissingColumn, columns_are
-
-_T = pa.types
 
 
 def orderable(t: pa.DataType) -> bool:
@@ -20,7 +17,7 @@ def orderable(t: pa.DataType) -> bool:
     if _T.is_dictionary(t):
         return orderable(t.value_type)
     if isinstance(t, pa.BaseExtensionType):
-        return not isinstance(t, PythonObjectType) and orderable(t.storage_type)
+        return not isinstance(t, value_types.PythonObjectType) and orderable(t.storage_type)
     return not _T.is_nested(t) and not _T.is_run_end_encoded(t) and t.id != pa.lib.Type_INTERVAL_MONTH_DAY_NANO
 
 
@@ -32,7 +29,7 @@ def key_columns(rb: pa.RecordBatch, keys: Sequence[str], what: str, made: Callab
         if i < 0:
             raise MissingColumn(f"{what}: there is no column {k!r}; {columns_are(k, rb.schema.names)}")
         c = rb.column(i)
-        if not (orderable(c.type) or is_encoded(c.type)):
+        if not (orderable(c.type) or encoded_text.is_encoded(c.type)):
             raise ValueError(f"{what}: column {k!r} of type {c.type} cannot be a key: its values have no order")
         out.append((made or plain)(c))
     return out
@@ -40,11 +37,11 @@ def key_columns(rb: pa.RecordBatch, keys: Sequence[str], what: str, made: Callab
 
 def plain(col: Any) -> Any:
     """A column without a dictionary, run ends or views."""
-    if is_encoded(col.type):
+    if encoded_text.is_encoded(col.type):
         col = col.storage
     t = col.type
     if _T.is_run_end_encoded(t):
-        return plain(runs_decoded(col))
+        return plain(from_arrow.runs_decoded(col))
     if _T.is_dictionary(t):
-        return plain(decoded(col))
+        return plain(selection.decoded(col))
     return col.cast(pa.string()) if _T.is_string_view(t) else col.cast(pa.binary()) if _T.is_binary_view(t) else col

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from skate import _lazy
+from skate.data import aggregate, expr_eval, expressions, in_kernel
 from skate.data.plan.node import Node
 from skate.data.plan.resources import as_input, remote_args
 from skate.data.read.source import Facts
-from skate.data.run import errors
+from skate.data.run import errors, partial
 from skate.data.values.unify import few
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class GroupedData:
         """
         ds, params = self._dataset, self._params(aggs)
         label = params.pop("label")
-        if self._keys or _lazy.in_kernel.takes(aggs, params["names"]):
+        if self._keys or in_kernel.takes(aggs, params["names"]):
             node = Node("group_aggregate", label, params, (ds._node,))
         else:
             states = Node("group_partial", label, params, (ds._node,), **as_input(ds._node))
@@ -69,7 +69,7 @@ class GroupedData:
     def _params(self, aggs: tuple[AggregateFn, ...]) -> dict[str, Any]:
         """Of the operators that work out these aggregates; ValueError and TypeError for what is none."""
         self._dataset._check_aggregates(aggs)
-        names = _lazy.aggregate.names_of(self._keys, aggs)
+        names = aggregate.names_of(self._keys, aggs)
         return {
             "by": self._keys,
             "fns": list(aggs),
@@ -110,7 +110,7 @@ class GroupedData:
         """
         if not 0 < confidence < 1:
             raise ValueError(f"iter_partial: confidence is a probability between 0 and 1, not {confidence!r}")
-        return _lazy.partial.partials(self._dataset, self._params(aggs), confidence, seed)
+        return partial.partials(self._dataset, self._params(aggs), confidence, seed)
 
     def count(self) -> Dataset:
         """Number of rows of each group: the columns of the key and "count()".
@@ -120,7 +120,7 @@ class GroupedData:
             >>> skate.data.from_items([{"k": 1}, {"k": 1}, {"k": 2}]).groupby("k").count().take_all()
             [{'k': 1, 'count()': 2}, {'k': 2, 'count()': 1}]
         """
-        return self.aggregate(_lazy.aggregate.Count())
+        return self.aggregate(aggregate.Count())
 
     def sum(self, on: str | list[str] | None = None, ignore_nulls: bool = True) -> Dataset:
         """Sums of columns, by group.
@@ -137,7 +137,7 @@ class GroupedData:
             >>> skate.data.from_items([{"k": 1, "x": 2}, {"k": 1, "x": 3}]).groupby("k").sum("x").take_all()
             [{'k': 1, 'sum(x)': 5}]
         """
-        return self._aggregate_on(_lazy.aggregate.Sum, on, ignore_nulls=ignore_nulls)
+        return self._aggregate_on(aggregate.Sum, on, ignore_nulls=ignore_nulls)
 
     def min(self, on: str | list[str] | None = None, ignore_nulls: bool = True) -> Dataset:
         """Smallest values of columns, by group.
@@ -154,7 +154,7 @@ class GroupedData:
             >>> skate.data.from_items([{"k": 1, "x": 2}, {"k": 1, "x": 3}]).groupby("k").min("x").take_all()
             [{'k': 1, 'min(x)': 2}]
         """
-        return self._aggregate_on(_lazy.aggregate.Min, on, ignore_nulls=ignore_nulls)
+        return self._aggregate_on(aggregate.Min, on, ignore_nulls=ignore_nulls)
 
     def max(self, on: str | list[str] | None = None, ignore_nulls: bool = True) -> Dataset:
         """Largest values of columns, by group.
@@ -171,7 +171,7 @@ class GroupedData:
             >>> skate.data.from_items([{"k": 1, "x": 2}, {"k": 1, "x": 3}]).groupby("k").max("x").take_all()
             [{'k': 1, 'max(x)': 3}]
         """
-        return self._aggregate_on(_lazy.aggregate.Max, on, ignore_nulls=ignore_nulls)
+        return self._aggregate_on(aggregate.Max, on, ignore_nulls=ignore_nulls)
 
     def mean(self, on: str | list[str] | None = None, ignore_nulls: bool = True) -> Dataset:
         """Means of columns, by group.
@@ -188,7 +188,7 @@ class GroupedData:
             >>> skate.data.from_items([{"k": 1, "x": 2}, {"k": 1, "x": 3}]).groupby("k").mean("x").take_all()
             [{'k': 1, 'mean(x)': 2.5}]
         """
-        return self._aggregate_on(_lazy.aggregate.Mean, on, ignore_nulls=ignore_nulls)
+        return self._aggregate_on(aggregate.Mean, on, ignore_nulls=ignore_nulls)
 
     def std(self, on: str | list[str] | None = None, ddof: int = 1, ignore_nulls: bool = True) -> Dataset:
         """Standard deviations of columns, by group.
@@ -206,7 +206,7 @@ class GroupedData:
             >>> skate.data.from_items([{"k": 1, "x": 2}, {"k": 1, "x": 4}]).groupby("k").std("x", ddof=0).take_all()
             [{'k': 1, 'std(x)': 1.0}]
         """
-        return self._aggregate_on(_lazy.aggregate.Std, on, ddof=ddof, ignore_nulls=ignore_nulls)
+        return self._aggregate_on(aggregate.Std, on, ddof=ddof, ignore_nulls=ignore_nulls)
 
     def _aggregate_on(self, of: Any, on: str | list[str] | None, **options: Any) -> Dataset:
         if on is None:
@@ -305,12 +305,12 @@ class GroupedData:
             >>> skate.data.from_items([{"k": 2, "x": 1}, {"k": 1, "x": 2}]).groupby("k").with_column("y", col("x") * 2).take_all()
             [{'k': 1, 'x': 2, 'y': 4}, {'k': 2, 'x': 1, 'y': 2}]
         """
-        x = _lazy.expressions
+        x = expressions
         if not isinstance(column_name, str) or not column_name:
             raise ValueError(f"column_name must be a text that is not empty, not {column_name!r}")
         if not isinstance(expr, x.Expr) or isinstance(expr, x.StarExpr):
             raise TypeError(f"with_column: expr must be an expression over columns, not {type(expr).__name__}")
         if isinstance(expr, x.DownloadExpr):
             raise TypeError("GroupedData.with_column has no downloads: use Dataset.with_column, whose rows need no groups")
-        fn = _lazy.expr_eval.Column(column_name, expr)
+        fn = expr_eval.Column(column_name, expr)
         return self.map_groups(fn, batch_format="pyarrow", **ray_remote_args)

@@ -13,12 +13,11 @@ from typing import Any, NamedTuple
 
 from skate import _skate
 from skate._deps import pa
+from skate._deps import pa_types as _T
 from skate.data import aggregate as ag
 from skate.data.group_keys import key_columns, plain
-from skate.data.values import unify
-from skate.data.values.encoded_text import is_encoded
+from skate.data.values import encoded_text, unify
 
-_T = pa.types
 STATE = "state:"
 _KINDS: dict[type, str] = {
     ag.Count: "count",
@@ -64,7 +63,7 @@ def _how(kind: str) -> str:
 
 def _short(col: Any) -> Any:
     """A column of a key as it is looked up: a dictionary stays one that is short, as it goes whole with each batch of groups."""
-    col = col.storage if is_encoded(col.type) else col
+    col = col.storage if encoded_text.is_encoded(col.type) else col
     return col if _T.is_dictionary(col.type) and 16 * len(col.dictionary) <= len(col) else plain(col)
 
 

@@ -12,11 +12,16 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import skate
-from skate import _lazy, _skate
+from skate import _skate
 from skate._deps import pa, pd, torch
+from skate._private import absent
+from skate.data import collate_fn as _collate_fn
 from skate.data.checks import library
 from skate.data.context import DEFAULT_BATCH_SIZE
-from skate.data.run import errors
+from skate.data.run import ahead as _ahead
+from skate.data.run import errors, execute, position
+from skate.data.util import torch_utils
+from skate.data.values import batch, gathered, numpy_batch, rebatch, row_dicts, unify
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -52,7 +57,7 @@ class DataIterator:
     if not TYPE_CHECKING:  # for a type checker a name is there or it is not
 
         def __getattr__(self, name: str) -> Any:
-            raise _lazy.absent.attribute(self, "data.DataIterator", name)
+            raise absent.attribute(self, "data.DataIterator", name)
 
     def __repr__(self) -> str:
         return f"DataIterator({self._ds!r})"
@@ -128,17 +133,17 @@ class DataIterator:
 
     def _record_batches(self, row: int = 0, live: list[Any] | None = None) -> Iterator[Any]:
         """The rows from this one on; live: gets a function that ends the run from another thread."""
-        return _lazy.execute.in_one_schema(self._ds, blocks=_lazy.position.blocks_from(self._ds, row, live))
+        return execute.in_one_schema(self._ds, blocks=position.blocks_from(self._ds, row, live))
 
     def _runs(self, runs: list[int] | None) -> list[int]:
         """Which runs of its random operations the next run of the Dataset is; runs: it is to be this one."""
         if runs is not None:
-            _lazy.position.set_runs(self._ds._node, runs)
-        return _lazy.position.runs_of(self._ds._node)
+            position.set_runs(self._ds._node, runs)
+        return position.runs_of(self._ds._node)
 
     def _seeded(self) -> bool:
         """Whether its random operations draw the same in each process."""
-        return _lazy.position.seeded(self._ds._node)
+        return position.seeded(self._ds._node)
 
     def iter_rows(self) -> Iterator[Row]:
         """Rows as dicts of Python values.
@@ -150,7 +155,7 @@ class DataIterator:
         """
         for rb in self._record_batches():
             for at in range(0, rb.num_rows, 4096):
-                yield from _lazy.row_dicts.to_rows(rb.slice(at, 4096))
+                yield from row_dicts.to_rows(rb.slice(at, 4096))
 
     @overload
     def iter_batches(
@@ -220,8 +225,8 @@ class DataIterator:
     ) -> Iterator[Any]:
         """iter_batches(); then, ahead, taken: as of _iterate()."""
         _check_options(batch_size, drop_last, local_shuffle_buffer_size, local_shuffle_seed)
-        if batch_format is not None and batch_format not in _lazy.batch.FORMATS:
-            raise ValueError(f"batch_format must be one of {', '.join(map(repr, _lazy.batch.FORMATS))} or None, not {batch_format!r}")
+        if batch_format is not None and batch_format not in batch.FORMATS:
+            raise ValueError(f"batch_format must be one of {', '.join(map(repr, batch.FORMATS))} or None, not {batch_format!r}")
         if batch_format is None and getattr(self._ds, "_frames", bool)():
             batch_format = "pandas"
         window = _window(local_shuffle_buffer_size, batch_size)
@@ -231,8 +236,8 @@ class DataIterator:
             try:
                 if window:
                     arrays = batch_format in ("default", "numpy")
-                    for planned in _lazy.gathered.Gather(at.rows()).plans(_warned(it, window), batch_size or 0, drop_last):
-                        yield planned.num_rows, planned.numpy() if arrays else _lazy.batch.to_batch(planned.batch(), batch_format)
+                    for planned in gathered.Gather(at.rows()).plans(_warned(it, window), batch_size or 0, drop_last):
+                        yield planned.num_rows, planned.numpy() if arrays else batch.to_batch(planned.batch(), batch_format)
                 else:
                     yield from cut_batches(it, batch_size, batch_format, drop_last)
             finally:
@@ -281,7 +286,7 @@ class DataIterator:
             for stop in live:
                 stop()
 
-        source: Any = _lazy.ahead.Ahead(items, ahead, interrupt, work if at_once > 1 else None, at_once) if ahead > 0 else items()
+        source: Any = _ahead.Ahead(items, ahead, interrupt, work if at_once > 1 else None, at_once) if ahead > 0 else items()
         try:
             for rows, batch in source:
                 at.given += rows
@@ -328,7 +333,7 @@ class DataIterator:
         """
         if (
             collate_fn is not None
-            and not isinstance(collate_fn, _lazy.collate_fn.CollateFn)
+            and not isinstance(collate_fn, _collate_fn.CollateFn)
             and (dtypes is not None or pin_memory or device != "auto")
         ):
             raise ValueError("a collate_fn that is a function cannot be used with dtypes, device or pin_memory; let collate_fn do it")
@@ -348,11 +353,11 @@ class DataIterator:
             "local_shuffle_seed": local_shuffle_seed,
         }
         _check_options(**more)
-        there = _lazy.torch_utils.ToDevice(device, None if collate_fn is not None else dtypes) if cuda else None
+        there = torch_utils.ToDevice(device, None if collate_fn is not None else dtypes) if cuda else None
         send, arrived = (there.send, there.arrived) if there is not None else (None, None)
         if collate_fn is not None:
             return self._collated(collate_fn, device, send, arrived, prefetch_batches, more)
-        tensors = _lazy.torch_utils.Tensors(None if cuda else dtypes, None if cuda or str(device) == "cpu" else device, pin)
+        tensors = torch_utils.Tensors(None if cuda else dtypes, None if cuda or str(device) == "cpu" else device, pin)
         return self._tensors(tensors, prefetch_batches, send, arrived, **more)
 
     def _tensors(
@@ -370,7 +375,7 @@ class DataIterator:
         """Batches that a torch_utils.Tensors makes; ahead, send and arrived: as of _iterate()."""
         window = _window(local_shuffle_buffer_size, batch_size)
         gathers = window or (tensors.pin and batch_size is not None)
-        at_once = _lazy.torch_utils.at_once() if tensors.pin else 1
+        at_once = torch_utils.at_once() if tensors.pin else 1
         threads = ahead > 1 or (ahead == 1 and tensors.works)
 
         def made(at: Position, live: list[Any]) -> Iterator[tuple[int, Any]]:
@@ -395,14 +400,14 @@ class DataIterator:
 
     def _collated(self, collate_fn: Any, device: Any, send: Any, arrived: Any, ahead: int, more: dict[str, Any]) -> Iterator[Any]:
         """iter_torch_batches() with a function of the user's."""
-        takes_format = isinstance(collate_fn, _lazy.collate_fn.CollateFn)
-        is_batch = _lazy.collate_fn.is_tensor_batch_type
+        takes_format = isinstance(collate_fn, _collate_fn.CollateFn)
+        is_batch = _collate_fn.is_tensor_batch_type
 
         def then(batch: Any) -> Any:
             out = collate_fn(batch)
             if send is not None and is_batch(out):
                 return True, send(out)
-            return False, _lazy.torch_utils.move_tensors_to_device(out, device) if str(device) != "cpu" and is_batch(out) else out
+            return False, torch_utils.move_tensors_to_device(out, device) if str(device) != "cpu" and is_batch(out) else out
 
         def taken(item: tuple[bool, Any]) -> Any:
             return arrived(item[1]) if item[0] else item[1]
@@ -460,13 +465,13 @@ class DataIterator:
             ):
                 label = None
                 if label_column is not None:
-                    label = _lazy.torch_utils.convert_pandas_to_torch_tensor(df, [label_column], label_column_dtype, unsqueeze_label_tensor)
+                    label = torch_utils.convert_pandas_to_torch_tensor(df, [label_column], label_column_dtype, unsqueeze_label_tensor)
                     df = df.drop(columns=[label_column])
                 if isinstance(feature_columns, dict):
                     d = feature_column_dtypes
                     yield (
                         {
-                            k: _lazy.torch_utils.convert_pandas_to_torch_tensor(
+                            k: torch_utils.convert_pandas_to_torch_tensor(
                                 df, c, d.get(k) if isinstance(d, dict) else d, unsqueeze_feature_tensors
                             )
                             for k, c in feature_columns.items()
@@ -475,9 +480,7 @@ class DataIterator:
                     )
                 else:
                     yield (
-                        _lazy.torch_utils.convert_pandas_to_torch_tensor(
-                            df, feature_columns, feature_column_dtypes, unsqueeze_feature_tensors
-                        ),
+                        torch_utils.convert_pandas_to_torch_tensor(df, feature_columns, feature_column_dtypes, unsqueeze_feature_tensors),
                         label,
                     )
 
@@ -525,7 +528,7 @@ class DataIterator:
                     and not (of := tf.as_dtype(dtype)).is_floating
                     and not of.is_complex
                 ):
-                    raise _lazy.collate_fn.no_room(k, dtype)
+                    raise _collate_fn.no_room(k, dtype)
                 out[k] = tf.convert_to_tensor(v, dtype=dtype)
             return out
 
@@ -700,12 +703,12 @@ def cut_batches(blocks: Iterator[Any], size: int | None, fmt: str | None, drop_l
     if size is None:
         for rb in blocks:
             if rb.num_rows:
-                yield rb.num_rows, _lazy.batch.to_batch(rb, fmt)
+                yield rb.num_rows, batch.to_batch(rb, fmt)
         return
     if fmt not in ("default", "numpy"):
-        for rb in _lazy.rebatch.rebatch(blocks, size):
+        for rb in rebatch.rebatch(blocks, size):
             if rb.num_rows == size or (rb.num_rows and not drop_last):
-                yield rb.num_rows, _lazy.batch.to_batch(rb, fmt)
+                yield rb.num_rows, batch.to_batch(rb, fmt)
         return
     held: list[Any] = []
     n = 0
@@ -719,11 +722,11 @@ def cut_batches(blocks: Iterator[Any], size: int | None, fmt: str | None, drop_l
                 n += at
             if n < size:
                 continue
-            yield size, _lazy.numpy_batch.to_numpy(_lazy.unify.merge(held))
+            yield size, numpy_batch.to_numpy(unify.merge(held))
             held, n = [], 0
         full = (rows - at) // size
         if full:
-            cols, varied = _lazy.numpy_batch.to_cut(rb)
+            cols, varied = numpy_batch.to_cut(rb)
             if varied:
                 for i in range(at, at + full * size, size):
                     yield size, {k: varied[k](i, size) if v is None else v[i : i + size] for k, v in cols.items()}
@@ -739,7 +742,7 @@ def cut_batches(blocks: Iterator[Any], size: int | None, fmt: str | None, drop_l
         if at < rows:
             held, n = [rb.slice(at)], rows - at
     if n and not drop_last:
-        yield n, _lazy.numpy_batch.to_numpy(_lazy.unify.merge(held))
+        yield n, numpy_batch.to_numpy(unify.merge(held))
 
 
 def _warned(blocks: Iterator[Any], window: int) -> Iterator[Any]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from skate import _lazy
 from skate._deps import pa
+from skate.data import group_keys
 from skate.data.values.unify import MissingColumn, columns_are, promoted
 
 LEFT, RIGHT = 0, 1
@@ -119,7 +119,7 @@ def check_types(join: Join, types: tuple[Sequence[Any], Sequence[Any]]) -> None:
     """ValueError where a key has no order, TypeError where the two sides' keys cannot be compared. types: of the keys of both sides."""
     for side, at in ((LEFT, "left"), (RIGHT, "right")):
         for name, t in zip(join.on[side], types[side], strict=True):
-            if not _lazy.group_keys.orderable(t):
+            if not group_keys.orderable(t):
                 raise ValueError(f"join: column {name!r} of type {t} on the {at} side cannot be a key: its values have no order")
     for a, b, s, t in zip(*join.on, *types, strict=True):
         if s != t and promoted(s, t) is None:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate import _lazy
-from skate.data import joins
+from skate.data import group_keys, grouped_data, joins, random_access_dataset
 from skate.data.plan.node import Node, below
 from skate.data.plan.resources import resources
 from skate.data.read.source import Facts
@@ -48,7 +47,7 @@ class Keyed:
             self._check_columns(list(keys), what)  # type: ignore[attr-defined]
         known = self._facts.schema() if self._facts.schema is not None else None
         for k in keys:
-            if known is not None and k in known.names and not _lazy.group_keys.orderable(t := known.field(k).type):
+            if known is not None and k in known.names and not group_keys.orderable(t := known.field(k).type):
                 raise ValueError(f"{what}: column {k!r} of type {t} cannot be a key: its values have no order")
         return list(keys)
 
@@ -71,7 +70,7 @@ class Keyed:
         if key is not None:
             self._check_key(key, "groupby")
         check_partitions(num_partitions)
-        return _lazy.grouped_data.GroupedData(self, key, num_partitions=num_partitions)  # type: ignore[arg-type]
+        return grouped_data.GroupedData(self, key, num_partitions=num_partitions)  # type: ignore[arg-type]
 
     def distinct(self, keys: str | list[str] | None = None, num_partitions: int | None = None) -> Dataset:
         """The rows without those whose key was there before: of each key the first row, in the order of the keys. (polars.DataFrame.unique; Ray has `unique` of one column alone.)
@@ -173,7 +172,7 @@ class Keyed:
             ({'id': 3}, [{'id': 1}, None])
         """
         self._check_key([key], "to_random_access_dataset")
-        return _lazy.random_access_dataset.RandomAccessDataset(self, key, num_workers=num_workers or 4)  # type: ignore[arg-type]
+        return random_access_dataset.RandomAccessDataset(self, key, num_workers=num_workers or 4)  # type: ignore[arg-type]
 
 
 def check_partitions(n: Any) -> None:

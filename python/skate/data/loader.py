@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import skate
-from skate import _lazy, _skate
+from skate import _skate
 from skate._deps import np, pa, torch, torch_data
+from skate.data import loader_workers
 from skate.data.dataset import Dataset
-from skate.data.run import errors
+from skate.data.run import blocks, errors
+from skate.data.util import torch_utils
+from skate.data.values import row_dicts, to_arrow, unify
 
 
 @errors.methods
@@ -234,7 +237,7 @@ class _Rows:
 
         def batches() -> Iterator[Any]:
             if of._own_collate is None and of._batched:
-                yield from it._tensors(_lazy.torch_utils.Tensors(None, None, of.pin_memory, _collated), ahead, **more)
+                yield from it._tensors(torch_utils.Tensors(None, None, of.pin_memory, _collated), ahead, **more)
             else:
                 yield from it._batches("pyarrow", self._made, ahead, self._taken, **more)
             done[0] = True
@@ -265,11 +268,11 @@ class _Rows:
     def _made(self, table: Any) -> Any:
         """A batch of a table, by the rules of torch's default_collate, or by collate_fn."""
         of = self.of
-        rb = _lazy.unify.merge(_lazy.to_arrow.from_table(table)) if type(table).__name__ == "Table" else table
+        rb = unify.merge(to_arrow.from_table(table)) if type(table).__name__ == "Table" else table
         if of._own_collate is not None or not of._batched:
-            rows: list[Any] = list(_lazy.row_dicts.to_rows(rb))
+            rows: list[Any] = list(row_dicts.to_rows(rb))
             return of.collate_fn(rows if of._batched else rows[0])
-        tensors = _lazy.torch_utils.Tensors(None, None, False, _collated)
+        tensors = torch_utils.Tensors(None, None, False, _collated)
         return tensors.finish(tensors.of_block(rb), rb.schema)
 
     def _taken(self, batch: Any) -> Any:
@@ -296,10 +299,10 @@ class _Places:
 
     def __init__(self, ds: Any):
         found = [b for b in ds._node.blocks if b[2]]
-        self.batches = [_lazy.blocks.fetch(b) for b in found]
+        self.batches = [blocks.fetch(b) for b in found]
         if self.batches:
-            whole = _lazy.unify.unify([b.schema for b in self.batches])
-            self.batches = [_lazy.unify.cast_batch(b, whole) for b in self.batches]
+            whole = unify.unify([b.schema for b in self.batches])
+            self.batches = [unify.cast_batch(b, whole) for b in self.batches]
         self.ends = np.cumsum([b[2] for b in found], dtype=np.int64)
 
     def take(self, numbers: Any) -> Any:
@@ -408,7 +411,7 @@ class _Samples:
         if self.pool is None:
             ahead = 2 if of.prefetch_factor is None else max(1, of.prefetch_factor)
             arguments = (of.dataset, of.collate_fn, of.worker_init_fn, of._batched, of.drop_last)
-            self.pool = _lazy.loader_workers.Pool(of.num_workers, ahead, arguments, of.timeout, of.in_order)
+            self.pool = loader_workers.Pool(of.num_workers, ahead, arguments, of.timeout, of.in_order)
         try:
             yield from self.pool.epoch(indices, self.seeds["base"])
         except BaseException:

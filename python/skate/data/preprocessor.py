@@ -15,13 +15,15 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from skate import _job, _lazy
-from skate._deps import np, pa
+from skate import _job
+from skate._deps import by_value, np, pa
+from skate.data import dataset
 from skate.data.on_error import UntrustedPickleError
 from skate.data.preprocessors.utils import StatComputationPlan
 from skate.data.preprocessors.version_support import UnknownPreprocessorError, class_of
 from skate.data.run import errors
 from skate.data.util.data_batch_conversion import BatchFormat
+from skate.data.values import batch, frames, marks, unify
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
@@ -168,7 +170,7 @@ class Preprocessor:
         return self._transform_batch(data)
 
     def _check_dataset(self, ds: Any, what: str) -> None:
-        if not isinstance(ds, _lazy.dataset.Dataset):
+        if not isinstance(ds, dataset.Dataset):
             raise TypeError(
                 f"{type(self).__name__}.{what} takes a Dataset, not {type(ds).__name__}; from_pandas, from_arrow and from_numpy make one, transform_batch takes a batch"
             )
@@ -212,8 +214,8 @@ class Preprocessor:
         if fmt is BatchFormat.ARROW:
             return self._transform_arrow(table)
         if fmt is BatchFormat.PANDAS:
-            return self._transform_pandas(data.copy(deep=False) if is_frame(data) else _lazy.frames.table_to_pandas(table))
-        return self._transform_numpy(dict(data) if isinstance(data, Mapping) else _lazy.batch.to_batch(one_batch(table), "numpy"))
+            return self._transform_pandas(data.copy(deep=False) if is_frame(data) else frames.table_to_pandas(table))
+        return self._transform_numpy(dict(data) if isinstance(data, Mapping) else batch.to_batch(one_batch(table), "numpy"))
 
     def _transform_pandas(self, df: Any) -> Any:
         raise NotImplementedError
@@ -303,7 +305,7 @@ class _DataOnly(pickle.Unpickler):
 def _loaded(data: bytes) -> Any:
     """A pickle of serialize(): whole, if it is of this job or others are trusted; else if it is data."""
     try:
-        return _lazy.marks.unpickled(data, "deserialize")
+        return marks.unpickled(data, "deserialize")
     except UntrustedPickleError:
         return _DataOnly(io.BytesIO(data)).load()
 
@@ -321,16 +323,14 @@ def as_table(data: Any, who: str) -> Any:
         data = {"data": data}
     if not isinstance(data, Mapping | pa.RecordBatch) and not is_frame(data) and not hasattr(data, "__arrow_c_stream__"):
         raise ValueError(f"{who} takes a DataFrame, a pyarrow Table, a dict of arrays or an array, not {type(data).__name__}")
-    batches = _lazy.batch.from_batch(data, who, marks=True)
+    batches = batch.from_batch(data, who, marks=True)
     return pa.Table.from_batches(batches) if batches else pa.table({})
 
 
 def one_batch(table: Any) -> Any:
     """A Table as one RecordBatch."""
     batches = table.to_batches()
-    return (
-        batches[0] if len(batches) == 1 else _lazy.unify.merge(batches) if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
-    )
+    return batches[0] if len(batches) == 1 else unify.merge(batches) if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
 
 
 class SerializablePreprocessorBase(Preprocessor, abc.ABC):
@@ -394,7 +394,7 @@ class SerializablePreprocessorBase(Preprocessor, abc.ABC):
             "stats": self._get_stats(),
             "serializer_format_version": self.SERIALIZER_FORMAT_VERSION,
         }
-        return self.MAGIC_CLOUDPICKLE + _job.signed(_lazy.by_value.dumps(data))
+        return self.MAGIC_CLOUDPICKLE + _job.signed(by_value.dumps(data))
 
     @staticmethod
     def deserialize(serialized: str | bytes) -> Any:

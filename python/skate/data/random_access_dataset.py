@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import bisect
-import random
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import skate
-from skate import _lazy
-from skate._deps import pa, pc
+from skate._deps import pa, pc, random
+from skate.data.values import row_dicts
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
@@ -134,4 +133,4 @@ class _Lookups:
 
 def _row(block: Any, i: int) -> dict[str, Any]:
     row = block.slice(i, 1)
-    return _lazy.row_dicts.to_rows(row.to_batches()[0] if hasattr(row, "to_batches") else row)[0]  # type: ignore[no-any-return]
+    return row_dicts.to_rows(row.to_batches()[0] if hasattr(row, "to_batches") else row)[0]  # type: ignore[no-any-return]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from skate import _lazy
-from skate._deps import pa
+from skate._deps import extensions, pa
+from skate.data.values import frames, tensor_types
 
 SHOWN = 200  # columns in a text; a program asks for names and types
 
@@ -61,10 +61,10 @@ class Schema:
 
 
 def _of_frames(schema: pa.Schema) -> PandasBlockSchema:
-    frame = _lazy.frames.to_pandas(_no_rows(schema))
+    frame = frames.to_pandas(_no_rows(schema))
     types = [
-        _lazy.extensions.TensorDtype(_lazy.tensor_types.fixed_parts(f.type)[1], _lazy.tensor_types.fixed_parts(f.type)[0])
-        if _lazy.tensor_types.is_fixed(f.type)
+        extensions.TensorDtype(tensor_types.fixed_parts(f.type)[1], tensor_types.fixed_parts(f.type)[0])
+        if tensor_types.is_fixed(f.type)
         else frame[f.name].dtype
         for f in schema
     ]
@@ -72,5 +72,5 @@ def _of_frames(schema: pa.Schema) -> PandasBlockSchema:
 
 
 def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    plain = pa.schema([pa.field(f.name, pa.null()) if _lazy.tensor_types.is_fixed(f.type) else f for f in schema])
+    plain = pa.schema([pa.field(f.name, pa.null()) if tensor_types.is_fixed(f.type) else f for f in schema])
     return pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in plain], schema=plain)

@@ -10,7 +10,8 @@ import math
 import os
 from typing import TYPE_CHECKING, Any, Literal
 
-from skate import _lazy
+from skate._deps import dataset
+from skate.data import random_config, streaming_split
 from skate.data.plan.node import Node, bytes_of
 from skate.data.plan.resources import resources
 from skate.data.read.source import Facts
@@ -37,7 +38,7 @@ class Splits:
         rows, size = sum(b[2] for b in blocks), sum(b[3] for b in blocks)
         known = {k: v for k, v in self._node.params.items() if k in ("pandas", "dtypes")} if self._node.op == "blocks" else {}
         node = Node("blocks", "Blocks", known, (), blocks=blocks)
-        out = _lazy.dataset.MaterializedDataset(node, Facts(rows, self._facts.schema, self._facts.files, size), self.context)
+        out = dataset.MaterializedDataset(node, Facts(rows, self._facts.schema, self._facts.files, size), self.context)
         out._stats = getattr(self, "_stats", None)
         return out
 
@@ -251,7 +252,7 @@ class Splits:
             raise ValueError(f"streaming_split: batch_size={batch_size!r}: a positive int or None")
         if equal == "pad" and batch_size is None:
             raise ValueError('streaming_split: equal="pad" fills up the last batches: give it a batch_size')
-        return [*_lazy.streaming_split.streaming_split(self, n, equal, batch_size)]
+        return [*streaming_split.streaming_split(self, n, equal, batch_size)]
 
     def zip(self, *other: Dataset) -> Dataset:
         """The rows of several Datasets side by side; all must have as many rows (ValueError when it runs). It
@@ -352,7 +353,7 @@ class Splits:
             >>> skate.data.range(4, override_num_blocks=2).randomize_block_order(seed=1).count()
             4
         """
-        of_run = _lazy.random_config.seeds(seed)
+        of_run = random_config.seeds(seed)
         node = Node(
             "randomize_block_order",
             "RandomizeBlockOrder",
@@ -420,7 +421,7 @@ class Splits:
             raise DeprecationWarning(
                 "`num_blocks` parameter is deprecated in Ray 2.9. random_shuffle() does not support to change the number of output blocks. Use repartition() instead."
             )
-        of_run = _lazy.random_config.seeds(seed)
+        of_run = random_config.seeds(seed)
         node = Node(
             "random_shuffle",
             "RandomShuffle",

@@ -21,7 +21,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import skate
-from skate import _lazy, _skate
+from skate import _skate
+from skate._deps import dataset
 from skate.data.context import DEFAULT_BATCH_SIZE
 from skate.data.iterator import DataIterator, Position
 from skate.data.read.source import InMemory
@@ -67,7 +68,7 @@ class SplitIterator(DataIterator):
 
     def materialize(self) -> Any:
         """What it gives, as a Dataset."""
-        return _lazy.dataset.of_source(InMemory([rb for rb in self._record_batches() if rb.num_rows], "Split"))
+        return dataset.of_source(InMemory([rb for rb in self._record_batches() if rb.num_rows], "Split"))
 
     def world_size(self) -> int:
         """How many iterators there are."""

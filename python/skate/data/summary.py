@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from skate import _lazy
 from skate._deps import pa, pd
+from skate.data import aggregate, datatype
 from skate.data.values.unify import columns_are
 
 STATISTIC = "statistic"
@@ -49,41 +49,41 @@ class DatasetSummary:
 def numerical(column: str) -> list[Any]:
     """Of numbers."""
     return [
-        _lazy.aggregate.Count(column, ignore_nulls=False),
-        _lazy.aggregate.Mean(column),
-        _lazy.aggregate.Min(column),
-        _lazy.aggregate.Max(column),
-        _lazy.aggregate.Std(column, ddof=0),
-        _lazy.aggregate.ApproximateQuantile(column, quantiles=[0.5]),
-        _lazy.aggregate.MissingValuePercentage(column),
-        _lazy.aggregate.ZeroPercentage(column),
+        aggregate.Count(column, ignore_nulls=False),
+        aggregate.Mean(column),
+        aggregate.Min(column),
+        aggregate.Max(column),
+        aggregate.Std(column, ddof=0),
+        aggregate.ApproximateQuantile(column, quantiles=[0.5]),
+        aggregate.MissingValuePercentage(column),
+        aggregate.ZeroPercentage(column),
     ]
 
 
 def temporal(column: str) -> list[Any]:
     """Of dates and times."""
     return [
-        _lazy.aggregate.Count(column, ignore_nulls=False),
-        _lazy.aggregate.Min(column),
-        _lazy.aggregate.Max(column),
-        _lazy.aggregate.MissingValuePercentage(column),
+        aggregate.Count(column, ignore_nulls=False),
+        aggregate.Min(column),
+        aggregate.Max(column),
+        aggregate.MissingValuePercentage(column),
     ]
 
 
 def basic(column: str) -> list[Any]:
     """Of everything else."""
     return [
-        _lazy.aggregate.Count(column, ignore_nulls=False),
-        _lazy.aggregate.MissingValuePercentage(column),
-        _lazy.aggregate.ApproximateTopK(column, k=10),
+        aggregate.Count(column, ignore_nulls=False),
+        aggregate.MissingValuePercentage(column),
+        aggregate.ApproximateTopK(column, k=10),
     ]
 
 
 def defaults() -> dict[Any, Any]:
     """What is computed of which type: {DataType or TypeCategory: function from a column's name to a list of aggregates}."""
-    t = _lazy.datatype.DataType
+    t = datatype.DataType
     numbers = (t.int8, t.int16, t.int32, t.int64, t.uint8, t.uint16, t.uint32, t.uint64, t.float32, t.float64, t.bool)
-    return {**{n(): numerical for n in numbers}, t.string(): basic, t.binary(): basic, _lazy.datatype.TypeCategory.TEMPORAL: temporal}
+    return {**{n(): numerical for n in numbers}, t.string(): basic, t.binary(): basic, datatype.TypeCategory.TEMPORAL: temporal}
 
 
 @dataclass
@@ -110,18 +110,18 @@ def aggregators(schema: Any, columns: list[str] | None = None, dtype_agg_mapping
     mapping = {**(dtype_agg_mapping or {}), **{k: f for k, f in defaults().items() if k not in (dtype_agg_mapping or {})}}
     out = Aggregators({}, [])
     for c in columns:
-        t = _lazy.datatype.DataType(schema.arrow.field(c).type)
+        t = datatype.DataType(schema.arrow.field(c).type)
         out.column_to_dtype[c] = str(t)
-        out.aggregators += next(
-            (f for k, f in mapping.items() if (k == t if isinstance(k, _lazy.datatype.DataType) else t.is_of(k))), _other(t)
-        )(c)
+        out.aggregators += next((f for k, f in mapping.items() if (k == t if isinstance(k, datatype.DataType) else t.is_of(k))), _other(t))(
+            c
+        )
     return out
 
 
 def _other(t: Any) -> Any:
     """Of types that no mapping names."""
     if pa.types.is_null(t.to_arrow_dtype()):
-        return lambda c: [_lazy.aggregate.Count(c, ignore_nulls=False)]
+        return lambda c: [aggregate.Count(c, ignore_nulls=False)]
     return numerical if t.is_numerical_type() else temporal if t.is_temporal_type() else basic
 
 

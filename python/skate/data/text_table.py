@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import Any
 
-from skate import _lazy
+from skate._deps import html as _html
+from skate.data.run import blocks as _blocks
+from skate.data.values import ranges, row_dicts
 
 ROWS, HEAD, WIDTH = 10, 5, 40
 COLUMNS, LINES = 24, 24  # columns of a table, operators of a plan
@@ -42,15 +43,15 @@ def dataset(ds: Any, schema: Any, blocks: list[Any] | None) -> str:
 def html(ds: Any, schema: Any, blocks: list[Any] | None) -> str:
     """The same as an HTML table; the plan as text where no column is known."""
     if schema is None or not schema.names:
-        return f"<pre>{escape(plan(ds))}</pre>"
+        return f"<pre>{_html.escape(plan(ds))}</pre>"
     head, tail = _preview(ds, blocks, schema.names) if blocks is not None else ([], [])
     body = head + ([["…"] * len(_some(schema.names))] if head and tail else []) + tail
 
     def line(cells: list[str], tag: str) -> str:
-        return f"<tr>{''.join(f'<{tag}>{escape(c)}</{tag}>' for c in cells)}</tr>"
+        return f"<tr>{''.join(f'<{tag}>{_html.escape(c)}</{tag}>' for c in cells)}</tr>"
 
     rows = "?" if ds._facts.rows is None else f"{ds._facts.rows:,}"
-    what = f"{escape(ds.name)}: " if ds.name else ""
+    what = f"{_html.escape(ds.name)}: " if ds.name else ""
     shown = f"showing {len(head) + len(tail)} rows" if blocks is not None else "not materialized"
     columns = line(list(map(_cell, _some(schema.names))), "th") + line(list(map(_cell, _some(schema.types))), "td")
     return (
@@ -91,14 +92,14 @@ def _preview(ds: Any, blocks: list[Any], names: list[str]) -> tuple[list[list[st
     blocks = [b for b in blocks if b[2]]
     if rows <= ROWS:
         return _texts(blocks, names), []
-    first, _, last = _lazy.ranges.cut(blocks, [HEAD, rows - (ROWS - HEAD)])
+    first, _, last = ranges.cut(blocks, [HEAD, rows - (ROWS - HEAD)])
     return _texts(first, names), _texts(last, names)
 
 
 def _texts(blocks: list[Any], names: list[str]) -> list[list[str]]:
     some = _some(list(range(len(names))))
     columns = [names[i] for i in some if i != "…"]
-    rows = [row for b in blocks for row in _lazy.row_dicts.to_rows(_lazy.blocks.fetch(b).select(columns))]
+    rows = [row for b in blocks for row in row_dicts.to_rows(_blocks.fetch(b).select(columns))]
     return [["…" if i == "…" else _cell(row.get(names[i])) for i in some] for row in rows]
 
 

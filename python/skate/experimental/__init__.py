@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from skate import ObjectRef, _lazy, is_initialized
+from skate.util.state import api as state_api
 
 
 def get_object_locations(obj_refs: Sequence[Any], timeout_ms: int = -1) -> dict[Any, dict[str, Any]]:
@@ -28,7 +29,7 @@ def get_object_locations(obj_refs: Sequence[Any], timeout_ms: int = -1) -> dict[
     for ref in obj_refs:
         if not isinstance(ref, ObjectRef):
             raise TypeError(f"get_object_locations: references are wanted, not {type(ref).__name__}")
-    return _lazy.state_api.object_places(obj_refs) if obj_refs else {}
+    return state_api.object_places(obj_refs) if obj_refs else {}
 
 
 def get_local_object_locations(obj_refs: Sequence[Any]) -> dict[Any, dict[str, Any]]:

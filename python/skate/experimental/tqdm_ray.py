@@ -9,7 +9,7 @@ import threading
 import time
 import uuid
 
-from skate import _forked, _job, _lazy, _served, _skate
+from skate import _forked, _job, _served, _skate, _terminal
 from skate._deps import asyncio
 
 NAME, SPACE = "bars", _job.SERVED + __name__
@@ -173,7 +173,7 @@ class BarManager:
                 self._draw()
 
     def _draw(self):
-        if not sys.stderr.isatty() or _lazy.terminal.debugged():
+        if not sys.stderr.isatty() or _terminal.debugged():
             return
         out = [f"\x1b[{self._lines}A\x1b[J"] if self._lines else []
         self._lines = 0

@@ -1,6 +1,7 @@
 """inspect_serializability: why something cannot be sent to another process, and what is in the way."""
 
-from skate import _lazy, serialize
+from skate import serialize
+from skate._deps import by_value
 
 
 class FailureTuple:
@@ -29,7 +30,7 @@ def inspect_serializability(base_obj, name=None, depth=3, print_file=None):
 
 def _error(obj):
     try:
-        _lazy.by_value.dumps(obj, protocol=5, buffer_callback=lambda b: None)
+        by_value.dumps(obj, protocol=5, buffer_callback=lambda b: None)
     except Exception as e:
         return e
     return None

@@ -274,7 +274,7 @@ if order == "ours first":
     skate.data.from_numpy(np.zeros((2, 2, 2))).materialize()
     ray = theirs()
 
-OURS = "skate.data.tensor_types"
+OURS = "skate.data.values.tensor_types"
 def x(ds):
     t = next(iter(ds.iter_batches(batch_format="pyarrow")))
     assert type(t.schema.field("x").type).__module__ == OURS, t.schema

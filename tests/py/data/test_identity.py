@@ -13,7 +13,7 @@ import pytest
 import rounds
 import skate.data as sd
 from identities import FORMATS
-from skate.data import tensor_types
+from skate.data.values import tensor_types
 from skate.data.extensions import ArrowPythonObjectArray
 from skate.data.values import from_arrow, to_arrow
 

@@ -29,7 +29,7 @@ from skate.data.values import marks
 from skate.data.values.row_dicts import to_columns, to_rows
 from skate.data.values.types import PythonObjectType
 from skate.data.values.unify import cast_batch, merge, unify
-from skate.data.worker import replay
+from skate.data.worker import replay, rerun
 from skate.data.write import fingerprint
 from skate.data.write.rows import Rows
 
@@ -451,7 +451,7 @@ def test_numpy_files(mark, tmp_path):
 
 def test_parameters_of_tensor_types(mark):
     """Ray pickles them. Nor does a type lie about what is below it."""
-    from skate.data.tensor_types import ArrowTensorType, ArrowTensorTypeV2, ArrowVariableShapedTensorType
+    from skate.data.values.tensor_types import ArrowTensorType, ArrowTensorTypeV2, ArrowVariableShapedTensorType
 
     ragged = ArrowVariableShapedTensorType(pa.int8(), 1)
     for cls, storage in (
@@ -508,7 +508,7 @@ def test_preprocessors(mark, tmp_path, monkeypatch):
     made = pickle.loads(fitted.serialize()[5:])
     made["fields"] = {**made["fields"], "columns": Payload(mark)}
     refused(lambda: SerializablePreprocessorBase.deserialize(b"CPKL:" + pickle.dumps(made)), mark, "makedirs")
-    for name in (b"base\nos.makedirs", b"base\ninspect", b"base\n_lazy", b"utils\nsimple_split_tokenizer.__globals__"):
+    for name in (b"base\nos.makedirs", b"base\ninspect", b"base\npa", b"utils\nsimple_split_tokenizer.__globals__"):
         refused(lambda n=name: SerializablePreprocessorBase.deserialize(b"CPKL:cskate.data.preprocessors." + n + b"\n."), mark)
     for k in kept:  # data only, as a program that serves a model has it
         load = SerializablePreprocessorBase if isinstance(k, bytes) else Preprocessor
@@ -552,9 +552,9 @@ def test_replay_files(mark, tmp_path, monkeypatch, capsys):
     assert marks.as_kept(pa.ipc.open_stream(kept["batch"]).read_next_batch(), kept["schema"]).equals(ours)
     monkeypatch.setattr("pdb.post_mortem", lambda *a: None)
     monkeypatch.setattr("faulthandler.enable", lambda: None)  # pytest has it
-    replay.run(name)
+    rerun.run(name)
     assert "UntrustedPickleError: column 'x'" in capsys.readouterr().out and not mark.exists()
-    replay.run(replay.keep(params, ours.select(["a"]), "row 0", 1 << 20))
+    rerun.run(replay.keep(params, ours.select(["a"]), "row 0", 1 << 20))
     assert "a is 1/2" in capsys.readouterr().out
     at.write_bytes(evil(mark))
     at.chmod(0o666)

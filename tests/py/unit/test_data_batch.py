@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from identities import FORMATS, numpy_copy, pandas_identity, rows_identity
 from rounds import examples
-from skate.data.tensor_types import ArrowTensorTypeV2, ArrowVariableShapedTensorType, is_fixed, of_flat
 from skate.data.values import batch, frames, from_arrow, numpy_batch, row_dicts, to_arrow
+from skate.data.values.tensor_types import ArrowTensorTypeV2, ArrowVariableShapedTensorType, is_fixed, of_flat
 from skate.data.values.types import is_ragged
 
 N = None

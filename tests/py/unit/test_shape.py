@@ -5,7 +5,6 @@ import importlib.util
 from pathlib import Path
 
 import pytest
-from skate import _lazy
 
 spec = importlib.util.spec_from_file_location("shape", Path(__file__).resolve().parents[2] / "shape.py")
 assert spec and spec.loader
@@ -38,27 +37,32 @@ def f():
     from m import also
     import json
     from numpy import array, int8
-    _lazy.x.y()
-there = _lazy.module("m.there")
+    x.y()
+from m.deps import x, there
 """
     names = ("never", "otherwise", "always", "late", "also", "x", "there")
-    found = shape.Imports("skate.util.dask.here", False, {f"m.{x}" for x in names}, shape.lazies('    "x": "m.x",\n'))
+    found = shape.Imports("skate.util.dask.here", False, {f"m.{x}" for x in names}, {"m.deps.x": "m.x", "m.deps.there": "m.there"})
     found.visit(ast.parse(text))
     assert found.at_load == {"m.otherwise", "m.always"} and found.late == {"m.late", "m.also"}
     assert found.n_late == {"skate": 2, "the library": 1, "others": 1} and found.foreign == ["numpy"]
     assert found.lazy == {"m.x", "m.there"}
 
 
-def test_type_checkers_see_the_lazy_modules():
-    text = Path(_lazy.__file__).read_text()
-    seen = {
-        x.asname or x.name: f"{n.module}.{x.name}"
-        for n in ast.walk(ast.parse(text))
-        if isinstance(n, ast.ImportFrom)
-        for x in n.names
-        if x.asname
-    }
-    assert seen == _lazy.MODULES == shape.lazies(text)
+def test_type_checkers_see_the_stand_ins():
+    """What stands under TYPE_CHECKING are the imports that the stand-ins are for."""
+    for path in "_deps.py", "data/values/__init__.py":
+        tree = ast.parse((shape.ROOT / "python/skate" / path).read_text())
+        block = next(n for n in tree.body if isinstance(n, ast.If))
+        seen, made = {}, {}
+        for n in ast.walk(ast.Module(block.body, [])):
+            if isinstance(n, ast.Import):
+                seen.update({x.asname or x.name: x.name for x in n.names})
+            elif isinstance(n, ast.ImportFrom):
+                seen.update({x.asname or x.name: f"{n.module}.{x.name}" for x in n.names})
+        for n in block.orelse:
+            assert isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name) and isinstance(n.value, ast.Call)
+            made[n.targets[0].id] = ast.literal_eval(n.value.args[0])
+        assert made == seen and len(made) > 10
 
 
 def test_the_longest_pattern_says_the_floor():

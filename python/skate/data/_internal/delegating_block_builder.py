@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from skate import _lazy
 from skate._deps import pa
+from skate.data.values import batch as _batch
+from skate.data.values import row_dicts
 
 WHAT = "DelegatingBlockBuilder"
 
@@ -44,13 +45,13 @@ class DelegatingBlockBuilder:
             batch: {column: array or list}, a pyarrow Table or a DataFrame.
         """
         self._flush()
-        self._batches += _lazy.batch.from_batch(batch, WHAT, marks=True)
+        self._batches += _batch.from_batch(batch, WHAT, marks=True)
 
     add_block = add_batch
 
     def _flush(self) -> None:
         if self._rows:
-            self._batches += _lazy.row_dicts.rows_to_batches(self._rows, WHAT)
+            self._batches += row_dicts.rows_to_batches(self._rows, WHAT)
             self._rows = []
 
     def build(self) -> pa.Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from skate import _lazy
+from skate.data.write import mode
 
 if TYPE_CHECKING:
     from skate.data.datasource.datasink import Datasink, DummyOutputDatasink, WriteResult, WriteReturnType
@@ -61,5 +62,5 @@ if not TYPE_CHECKING:  # for a type checker a name is there or it is not
 
     def __getattr__(name: str) -> Any:
         if name == "SaveMode":
-            return _lazy.mode.SaveMode
+            return mode.SaveMode
         return _lazy.attribute("skate.data.datasource", name, _WHERE)

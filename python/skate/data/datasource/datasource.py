@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from skate import _lazy
 from skate._deps import np, pa
+from skate.data import block as _block
 
 
 class ReadTask:
@@ -56,7 +56,7 @@ class ReadTask:
                 continue
             if left <= 0:
                 return
-            a = _lazy.block.BlockAccessor.for_block(block)
+            a = _block.BlockAccessor.for_block(block)
             n = a.num_rows()
             yield block if n <= left else a.slice(0, left)
             left -= n
@@ -152,7 +152,7 @@ class RandomIntRowDatasource(Datasource):
         out = []
         for i in range(k):
             rows = (i + 1) * self._n // k - i * self._n // k
-            meta = _lazy.block.BlockMetadata(num_rows=rows, size_bytes=rows * len(names) * 8, input_files=None, exec_stats=None)
+            meta = _block.BlockMetadata(num_rows=rows, size_bytes=rows * len(names) * 8, input_files=None, exec_stats=None)
             out.append(ReadTask(lambda rows=rows: [_random_ints(rows, names)], meta, None, per_task_row_limit))
         return out
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from skate import _lazy
 from skate._deps import pa
+from skate.data import block
 from skate.data.datasource.datasource import Datasource, ReadTask
 from skate.data.random_config import FileShuffleConfig  # noqa: F401  it is public here
 from skate.data.read.files import (
@@ -19,6 +19,7 @@ from skate.data.read.files import (
     reshuffled,
     with_columns,
 )
+from skate.data.values import batch
 
 
 class FileBasedDatasource(Datasource):
@@ -84,9 +85,7 @@ class FileBasedDatasource(Datasource):
         out = []
         for i in range(k):
             a, b = i * n // k, (i + 1) * n // k
-            meta = _lazy.block.BlockMetadata(
-                num_rows=None, size_bytes=sum(listing.sizes[a:b]), input_files=listing.paths[a:b], exec_stats=None
-            )
+            meta = block.BlockMetadata(num_rows=None, size_bytes=sum(listing.sizes[a:b]), input_files=listing.paths[a:b], exec_stats=None)
             out.append(ReadTask(_ReadFiles(self, listing.paths[a:b]), meta, self._schema, per_task_row_limit))
         return out
 
@@ -105,8 +104,8 @@ class _ReadFiles:
                 data = read_stream({"fs": s._listing.fs, "stream": s._open_stream_args}, path)
             except OSError as e:
                 raise named(e, s.get_name(), path) from None
-            for block in s._read_stream(pa.BufferReader(data), path):
-                for rb in _lazy.batch.from_batch(block, s.get_name()):
+            for made in s._read_stream(pa.BufferReader(data), path):
+                for rb in batch.from_batch(made, s.get_name()):
                     yield pa.Table.from_batches(
                         [
                             with_columns(

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from skate import _lazy
 from skate._deps import pafs
+from skate.data import block, context
 from skate.data.datasource.datasink import WRITE_UUID_KWARG_NAME, Datasink, TaskContext, WriteResult
 from skate.data.datasource.filename_provider import FilenameProvider, row_filename
+from skate.data.files import paths
 from skate.data.files.retry import retried
+from skate.data.values import unify
+from skate.data.write import mode as _mode
 
 
 class _FileDatasink(Datasink):
@@ -28,7 +31,7 @@ class _FileDatasink(Datasink):
         mode: Any = "append",
     ):
         self.unresolved_path = path
-        self.filesystem, self.path = _lazy.paths.resolve(str(path), filesystem)
+        self.filesystem, self.path = paths.resolve(str(path), filesystem)
         if self.filesystem is None:
             self.filesystem = pafs.LocalFileSystem()
         self.try_create_dir, self.open_stream_args = try_create_dir, dict(open_stream_args or {})
@@ -45,16 +48,16 @@ class _FileDatasink(Datasink):
         return self.filesystem.open_output_stream(path, **self.open_stream_args)
 
     def on_write_start(self, schema: Any = None) -> None:
-        mode = _lazy.mode.SaveMode(str(getattr(self.mode, "value", self.mode)).lower())
+        mode = _mode.SaveMode(str(getattr(self.mode, "value", self.mode)).lower())
         if self.filesystem.get_file_info(self.path).type != pafs.FileType.NotFound:
-            if mode is _lazy.mode.SaveMode.ERROR:
+            if mode is _mode.SaveMode.ERROR:
                 raise ValueError(
                     f"write {self.path}: it exists and mode is 'error'; 'append', 'overwrite' and 'ignore' (write nothing) are the other modes"
                 )
-            if mode is _lazy.mode.SaveMode.IGNORE:
+            if mode is _mode.SaveMode.IGNORE:
                 self._skip_write = True
                 return
-            if mode is _lazy.mode.SaveMode.OVERWRITE:
+            if mode is _mode.SaveMode.OVERWRITE:
                 for f in self.filesystem.get_file_info(pafs.FileSelector(self.path)):
                     if f.base_name.startswith(".skate-"):  # what other writes stage
                         continue
@@ -71,7 +74,7 @@ class _FileDatasink(Datasink):
             return
         batches = [rb for t in blocks for rb in t.to_batches() if rb.num_rows]
         if batches:
-            self.write_block(_lazy.block.BlockAccessor.for_block(_lazy.unify.concat(batches)), 0, ctx)
+            self.write_block(block.BlockAccessor.for_block(unify.concat(batches)), 0, ctx)
 
     def write_block(self, block: Any, block_index: int, ctx: TaskContext) -> None:
         """Writes all rows of a task."""
@@ -130,7 +133,7 @@ class RowBasedFileDatasink(_FileDatasink):
             retried(
                 lambda row=row, name=name: self._write(row, name),
                 f"write {self.path}/{name}",
-                _lazy.context.DataContext.get_current().retried_io_errors,
+                context.DataContext.get_current().retried_io_errors,
             )
 
     def _write(self, row: dict[str, Any], name: str) -> None:
@@ -174,7 +177,7 @@ class BlockBasedFileDatasink(_FileDatasink):
             with self.open_output_stream(f"{self.path}/{name}") as f:
                 self.write_block_to_file(block, f)
 
-        retried(write, f"write {self.path}/{name}", _lazy.context.DataContext.get_current().retried_io_errors)
+        retried(write, f"write {self.path}/{name}", context.DataContext.get_current().retried_io_errors)
 
     @property
     def min_rows_per_write(self) -> int | None:

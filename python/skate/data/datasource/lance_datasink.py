@@ -6,11 +6,11 @@ import pickle
 from collections.abc import Iterable
 from typing import Any
 
-from skate import _lazy
 from skate._deps import lance, lance_fragment, pa
 from skate.data.checks import library
 from skate.data.datasource.datasink import Datasink, TaskContext, WriteResult
 from skate.data.files.local import local_path
+from skate.data.values import marks, unify
 
 
 class LanceDatasink(Datasink[bytes]):
@@ -64,9 +64,9 @@ class LanceDatasink(Datasink[bytes]):
         tables = [t for t in blocks if t.num_rows]
         if not tables:
             return pickle.dumps(([], None))
-        schema = _lazy.marks.bare(self.schema or tables[0].schema.remove_metadata())
-        tables = [_lazy.marks.bare(t) for t in tables]
-        batches = [b for t in tables for b in _lazy.unify.concat_as(t, schema).to_batches()]
+        schema = marks.bare(self.schema or tables[0].schema.remove_metadata())
+        tables = [marks.bare(t) for t in tables]
+        batches = [b for t in tables for b in unify.concat_as(t, schema).to_batches()]
         made = lance_fragment.write_fragments(
             pa.RecordBatchReader.from_batches(schema, batches),
             self.uri,
@@ -81,7 +81,7 @@ class LanceDatasink(Datasink[bytes]):
     def on_write_complete(self, write_result: WriteResult[bytes]) -> None:
         made = [pickle.loads(r) for r in write_result.write_returns]
         fragments = [f for some, _ in made for f in some]
-        schema = _lazy.marks.bare(self.schema or next((s for _, s in made if s is not None), self.known))
+        schema = marks.bare(self.schema or next((s for _, s in made if s is not None), self.known))
         if schema is None or not fragments and self.mode == "append":
             return  # no rows
         op = lance.LanceOperation.Append(fragments) if self.mode == "append" else lance.LanceOperation.Overwrite(schema, fragments)

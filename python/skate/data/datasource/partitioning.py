@@ -12,10 +12,9 @@ import posixpath
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import unquote
 
-from skate import _lazy
-from skate._deps import pa
+from skate._deps import pa, urllib_parse
+from skate.data import expr_bounds
 from skate.data.files.local import local_path
 
 
@@ -119,7 +118,7 @@ class PathPartitionParser:
         values = self(path)
         if not values:
             return False
-        bounds = _lazy.expr_bounds  # of other columns only the file itself can tell
+        bounds = expr_bounds  # of other columns only the file itself can tell
         return bool(bounds.may_hold(predicate, bounds.Known({}, pa.RecordBatch.from_pylist([values]))))
 
     def _of_hive(self, folders: list[str]) -> dict[str, Any]:
@@ -131,7 +130,7 @@ class PathPartitionParser:
             for (key, _), name in zip(pairs, names, strict=True):
                 if key != name:
                     raise ValueError(f"partitioning 'hive': a folder is called {key}=..., where field_names wants {name}=...")
-        return {unquote(k): None if v == "__HIVE_DEFAULT_PARTITION__" else unquote(v) for k, v in pairs}
+        return {urllib_parse.unquote(k): None if v == "__HIVE_DEFAULT_PARTITION__" else urllib_parse.unquote(v) for k, v in pairs}
 
     def _of_folders(self, folders: list[str]) -> dict[str, Any]:
         names = self._scheme.field_names or []

@@ -11,7 +11,8 @@ from typing import Any
 
 from skate._deps import np, pa
 from skate.data.context import FixedShapeTensorFormat
-from skate.data.tensor_types import (
+from skate.data.values.cells import Cells, Dtype, TensorArray, TensorDtype
+from skate.data.values.tensor_types import (
     ArrowConversionError,
     ArrowTensorArray,
     ArrowTensorType,
@@ -19,7 +20,6 @@ from skate.data.tensor_types import (
     ArrowVariableShapedTensorArray,
     ArrowVariableShapedTensorType,
 )
-from skate.data.values.cells import Cells, Dtype, TensorArray, TensorDtype
 from skate.data.values.types import PythonObjectArray as ArrowPythonObjectArray
 from skate.data.values.types import PythonObjectScalar as ArrowPythonObjectScalar
 from skate.data.values.types import PythonObjectType as ArrowPythonObjectType

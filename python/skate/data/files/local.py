@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from urllib.parse import unquote
+
+from skate._deps import urllib_parse
 
 
 def local_path(path: str) -> str | None:
@@ -11,7 +12,7 @@ def local_path(path: str) -> str | None:
     if path.startswith("local://"):
         path = path[len("local://") :]
     elif path.startswith("file:/"):
-        path = unquote(path[len("file:") :])
+        path = urllib_parse.unquote(path[len("file:") :])
         path = path[2:] if path.startswith("//") else path
         path = path[len("localhost") :] if path.startswith("localhost/") else path
     elif "://" in path:

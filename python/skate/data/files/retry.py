@@ -12,13 +12,13 @@ from __future__ import annotations
 import errno
 import io
 import os
-import random
-import tempfile
 import threading
 from collections.abc import Callable
 from typing import Any
 
-from skate import _forked, _lazy
+from skate import _forked
+from skate._deps import random, tempfile
+from skate.data import context
 from skate.data.files import http
 
 ATTEMPTS = 10
@@ -82,7 +82,7 @@ def passing(e: BaseException, texts: Any = None) -> str | None:
         texts: Texts of errors that pass, too; None: DataContext.retried_io_errors.
     """
     if texts is None:
-        texts = _lazy.context.DataContext.get_current().retried_io_errors
+        texts = context.DataContext.get_current().retried_io_errors
     said = str(e)
     if isinstance(e, (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)):
         return None

@@ -1,8 +1,8 @@
 """The operators: one file each, found by its name. op/<name>.py says of its operator what the plan, a run and a worker have to know (facts, as data), and does to rows what it does.
 
 The file defines `operator`, an instance of a subclass of Operator. Facts that hold for each node of it are attributes; what depends on a node's parameters are methods of them.
-Nothing outside the file compares its name: rules (plan/optimise.py, src/plan/rule_*.c), runs and workers read facts. The driver imports these files, too, so what only a worker
-needs (pyarrow, numpy, worker/rows.py) is imported by _lazy.module. Calls: worker, values.
+Nothing outside the file compares its name: rules (plan/optimise.py, src/plan/rule_*.c), runs and workers read facts. The driver imports these files, too, so packages
+of others come from _deps.py. Calls: worker, values.
 """
 
 from __future__ import annotations

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate import _lazy
 from skate._deps import np, pa
 from skate.data.op import Batches, Operator, Params
-
-batch = _lazy.module("skate.data.values.batch")
-numpy_batch = _lazy.module("skate.data.values.numpy_batch")
-to_arrow = _lazy.module("skate.data.values.to_arrow")
-frames = _lazy.module("skate.data.values.frames")
-rows = _lazy.module("skate.data.worker.rows")
+from skate.data.values import batch, frames, numpy_batch, to_arrow
+from skate.data.worker import rows
 
 
 class AddColumn(Operator):

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate import _lazy
+from skate.data import combine
 from skate.data.op import ALL, ITS_OWN, Batches, Columns, Operator, Params
-
-combine = _lazy.module("skate.data.combine")
 
 
 class Aggregate(Operator):

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate import _lazy, _skate
+from skate import _skate
+from skate.data import in_kernel
 from skate.data.op import Batches, Operator, Params
 from skate.data.op.exchange_map import gathered
-
-in_kernel = _lazy.module("skate.data.in_kernel")
-unify = _lazy.module("skate.data.values.unify")
+from skate.data.values import unify
 
 STEP = 4 << 20  # bytes that are aggregated at once, about; at most an eighth of what the table may have
 

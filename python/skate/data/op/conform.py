@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate import _lazy
 from skate._deps import pa
 from skate.data.op import ALL, Batches, Columns, Operator, Params
-
-unify = _lazy.module("skate.data.values.unify")
+from skate.data.values import unify
 
 
 class Conform(Operator):

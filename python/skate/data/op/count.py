@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate import _lazy
 from skate._deps import pa
 from skate.data.op import Batches, Operator, Params
-
-to_arrow = _lazy.module("skate.data.values.to_arrow")
+from skate.data.values import to_arrow
 
 
 class Count(Operator):

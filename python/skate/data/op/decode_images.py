@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate import _lazy
 from skate._deps import pa
 from skate.data.op import Batches, Columns, Operator, Params
-
-batch = _lazy.module("skate.data.values.batch")
-pictures = _lazy.module("skate.data.values.pictures")
-to_arrow = _lazy.module("skate.data.values.to_arrow")
-rows = _lazy.module("skate.data.worker.rows")
+from skate.data.values import batch, pictures, to_arrow
+from skate.data.worker import rows
 
 
 class DecodeImages(Operator):

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate import _lazy
+from skate.data import by_group
 from skate.data.op import Batches, Operator, Params
 from skate.data.op.group_partial import ROWS
-
-by_group = _lazy.module("skate.data.by_group")
-selection = _lazy.module("skate.data.values.selection")
-unify = _lazy.module("skate.data.values.unify")
+from skate.data.values import selection, unify
 
 
 class DistinctRows(Operator):

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate import _lazy
 from skate._deps import pa
 from skate.data.op import Batches, Columns, Operator, Params
-
-rows = _lazy.module("skate.data.worker.rows")
+from skate.data.worker import rows
 
 
 class DropColumns(Operator):

@@ -9,13 +9,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from skate import _lazy, _skate
+from skate import _skate
 from skate._deps import pa
 from skate.data.op import Batches, Operator, Params
-
-unify = _lazy.module("skate.data.values.unify")
-selection = _lazy.module("skate.data.values.selection")
-types = _lazy.module("skate.data.values.types")
+from skate.data.values import selection, types, unify
 
 
 class ExchangeMap(Operator):

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate import _lazy, _skate
+from skate import _skate
 from skate.data.op import Operator, Params
-
-unify = _lazy.module("skate.data.values.unify")
+from skate.data.values import unify
 
 
 class ExchangeMerge(Operator):

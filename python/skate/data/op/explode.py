@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate import _lazy
 from skate._deps import np, pa, pc
 from skate.data.op import Batches, Columns, Operator, Params
-
-to_arrow = _lazy.module("skate.data.values.to_arrow")
-selection = _lazy.module("skate.data.values.selection")
-rows = _lazy.module("skate.data.worker.rows")
+from skate.data.values import selection, to_arrow
+from skate.data.worker import rows
 
 
 class Explode(Operator):

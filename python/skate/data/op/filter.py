@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate import _lazy
 from skate._deps import np, pa
+from skate.data import expr_eval as evaluation
+from skate.data import expressions
 from skate.data.op import ALL, Batches, Columns, Operator, Params
-
-evaluation = _lazy.module("skate.data.expr_eval")  # 80 ms at the first import: only who has an expression pays it
-expressions = _lazy.module("skate.data.expressions")
-encoded_text = _lazy.module("skate.data.values.encoded_text")
-selection = _lazy.module("skate.data.values.selection")
-rows = _lazy.module("skate.data.worker.rows")
+from skate.data.values import encoded_text, selection
+from skate.data.worker import rows
 
 
 class Filter(Operator):

@@ -6,12 +6,9 @@ import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from skate import _lazy
 from skate.data.op import Batches, Operator, Params
-
-batch = _lazy.module("skate.data.values.batch")
-row_dicts = _lazy.module("skate.data.values.row_dicts")
-rows = _lazy.module("skate.data.worker.rows")
+from skate.data.values import batch, row_dicts
+from skate.data.worker import rows
 
 
 class FlatMap(Operator):

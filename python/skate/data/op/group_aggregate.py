@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-from skate import _lazy
+from skate.data import in_kernel
 from skate.data.op import Columns, Operator, Params, Phase, Phases
 from skate.data.op.group_partial import used
 from skate.data.op.group_rows import by_order
 from skate.data.values.unify import few
-
-in_kernel = _lazy.module("skate.data.in_kernel")
 
 
 class GroupAggregate(Operator):

@@ -6,11 +6,9 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from skate import _lazy
+from skate.data import by_group
 from skate.data.op import ALL, ITS_OWN, Batches, Columns, Operator, Params
-
-by_group = _lazy.module("skate.data.by_group")
-unify = _lazy.module("skate.data.values.unify")
+from skate.data.values import unify
 
 ROWS = 1 << 16  # that are grouped at once, at least: what comes in small batches is put together
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate import _lazy, _skate
+from skate import _skate
 from skate.data.op import Params, find
 from skate.data.op.exchange_reduce import ExchangeReduce, reduced
-
-stage = _lazy.module("skate.data.worker.stage")
+from skate.data.worker import stage
 
 
 class GroupReduce(ExchangeReduce):

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate import _lazy, _skate
+from skate import _skate
 from skate._deps import np, pa, pc
+from skate.data import aggregate as ag
+from skate.data import in_kernel
 from skate.data.op import Batches, Params
 from skate.data.op.aggregate_map import kernel, rows_of
 from skate.data.op.group_partial import GroupPartial, aggregates
-
-ag = _lazy.module("skate.data.aggregate")
-in_kernel = _lazy.module("skate.data.in_kernel")
-selection = _lazy.module("skate.data.values.selection")
+from skate.data.values import selection
 
 SUM_OF, COUNT_OF = "\1sum {}", "\1count {}"  # names of what a mean's bound is worked out from
 PRODUCT = "\1"  # begins the name of a column of products: "\1" and the number of the aggregate, then aa, ab or bb

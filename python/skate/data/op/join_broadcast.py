@@ -7,10 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from skate import _lazy
+from skate.data import joining
 from skate.data.op import Batches, Operator, Params
-
-joining = _lazy.module("skate.data.joining")
 
 
 class JoinBroadcast(Operator):

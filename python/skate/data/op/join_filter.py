@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate import _lazy, _skate
+from skate import _skate
 from skate._deps import pa
 from skate.data.op import Batches, Operator, Params
-
-selection = _lazy.module("skate.data.values.selection")
+from skate.data.values import selection
 
 LOOK = 32 << 10  # rows of a task after which it is asked whether the filter pays
 PAYS = 0.7  # of them passed: it does not

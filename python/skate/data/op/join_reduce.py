@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate import _lazy, _skate
+from skate import _skate
+from skate.data import joining, joins
 from skate.data.op import Operator, Params
-
-joining = _lazy.module("skate.data.joining")
-joins = _lazy.module("skate.data.joins")
-stage = _lazy.module("skate.data.worker.stage")
+from skate.data.worker import stage
 
 
 class JoinReduce(Operator):

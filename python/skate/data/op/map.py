@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate import _lazy
 from skate.data.op import Batches, Operator, Params
-
-row_dicts = _lazy.module("skate.data.values.row_dicts")
-rows = _lazy.module("skate.data.worker.rows")
+from skate.data.values import row_dicts
+from skate.data.worker import rows
 
 
 class Map(Operator):

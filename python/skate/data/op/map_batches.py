@@ -8,16 +8,12 @@ import types
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from skate import _lazy, _skate
+from skate import _skate
 from skate._deps import pa
 from skate.data.op import Batches, Operator, Params
-
-batch = _lazy.module("skate.data.values.batch")
-numpy_batch = _lazy.module("skate.data.values.numpy_batch")
-rebatch = _lazy.module("skate.data.values.rebatch")
-dead_letters = _lazy.module("skate.data.worker.dead_letters")
-rows = _lazy.module("skate.data.worker.rows")
-tasks = _lazy.module("skate.data.worker.task")
+from skate.data.values import batch, numpy_batch, rebatch
+from skate.data.worker import dead_letters, rows
+from skate.data.worker import task as tasks
 
 
 class MapBatches(Operator):

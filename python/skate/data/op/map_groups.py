@@ -8,14 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from skate import _lazy
+from skate.data import by_group
 from skate.data.op import Batches, Operator, Params
 from skate.data.op.map_batches import called, returned
-
-batch = _lazy.module("skate.data.values.batch")
-by_group = _lazy.module("skate.data.by_group")
-frame_groups = _lazy.module("skate.data.values.frame_groups")
-tasks = _lazy.module("skate.data.worker.task")
+from skate.data.values import batch, frame_groups
+from skate.data.worker import task as tasks
 
 
 class MapGroups(Operator):

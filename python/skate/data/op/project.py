@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate import _lazy
+from skate.data import expr_eval as evaluation
+from skate.data import expressions
 from skate.data.op import ALL, ITS_OWN, Batches, Columns, Operator, Params
-
-to_arrow = _lazy.module("skate.data.values.to_arrow")
-evaluation = _lazy.module("skate.data.expr_eval")
-expressions = _lazy.module("skate.data.expressions")
-numbering = _lazy.module("skate.data.values.numbering")
-rows = _lazy.module("skate.data.worker.rows")
+from skate.data.values import numbering, to_arrow
+from skate.data.worker import rows
 
 
 class Project(Operator):
     one_to_one = on_error = predicates = True
 
     def columns(self, params: Params) -> Columns:
-        used = [expressions.columns_of(e) for _, e in params["exprs"]]
+        used: list[Any] = [expressions.columns_of(e) for _, e in params["exprs"]]
         if None in used:
             return ALL
         return Columns(

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate import _lazy
 from skate._deps import np
 from skate.data.op import Batches, Columns, Operator, Params
-
-selection = _lazy.module("skate.data.values.selection")
+from skate.data.values import selection
 
 
 class RandomSample(Operator):

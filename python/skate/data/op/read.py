@@ -6,18 +6,17 @@ import functools
 import importlib
 from typing import Any
 
-from skate import _lazy
+from skate.data import expr_bounds, expressions
 from skate.data.op import Operator, Params
+from skate.data.read import files
+from skate.data.values import unify
 
-expressions = _lazy.module("skate.data.expressions")
-files = _lazy.module("skate.data.read.files")
-unify = _lazy.module("skate.data.values.unify")
 _PLAIN = {"builtins", "datetime", "decimal", "numpy", "pandas", "pyarrow"}  # modules whose values any process can unpickle
 
 
 def _tests(predicates: list[tuple[Any, frozenset[str]]]) -> list[tuple[Any, set[str]]]:
     """What all has to be true, in parts as small as possible, with the columns of each; without what calls functions of users, or has values of their own classes."""
-    parts = [part for e, _ in predicates for part in _lazy.expr_bounds.conjuncts(e)]
+    parts = [part for e, _ in predicates for part in expr_bounds.conjuncts(e)]
     return [(e, used) for e in parts if (used := expressions.columns_of(e)) and not expressions.has_user_code(e) and _is_plain(e)]
 
 

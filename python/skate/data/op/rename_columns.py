@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate import _lazy
 from skate._deps import pa
 from skate.data.op import ALL, Batches, Columns, Operator, Params
-
-unify = _lazy.module("skate.data.values.unify")
-rows = _lazy.module("skate.data.worker.rows")
+from skate.data.values import unify
+from skate.data.worker import rows
 
 
 class RenameColumns(Operator):

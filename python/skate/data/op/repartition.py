@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate import _lazy
 from skate.data.op import Batches, Operator, Params
-
-rebatch = _lazy.module("skate.data.values.rebatch")
+from skate.data.values import rebatch
 
 
 class Repartition(Operator):

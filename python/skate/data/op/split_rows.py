@@ -5,12 +5,10 @@ from __future__ import annotations
 import zlib
 from typing import Any
 
-from skate import _lazy
 from skate._deps import np
 from skate.data.op import Batches, Operator, Params
-
-selection = _lazy.module("skate.data.values.selection")
-rows = _lazy.module("skate.data.worker.rows")
+from skate.data.values import selection
+from skate.data.worker import rows
 
 
 class SplitRows(Operator):

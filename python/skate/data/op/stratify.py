@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate import _lazy
 from skate._deps import np
+from skate.data import by_group
 from skate.data.op import Batches, Columns, Operator, Params
-
-by_group = _lazy.module("skate.data.by_group")
-selection = _lazy.module("skate.data.values.selection")
+from skate.data.values import selection
 
 
 class Stratify(Operator):

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate import _lazy
+from skate.data import by_group
 from skate.data.op import Batches, Operator, Params
-
-by_group = _lazy.module("skate.data.by_group")
-unify = _lazy.module("skate.data.values.unify")
+from skate.data.values import unify
 
 
 class WholeGroups(Operator):

@@ -5,11 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate import _lazy
 from skate._deps import pa
 from skate.data.op import Batches, Operator, Params
-
-unify = _lazy.module("skate.data.values.unify")
+from skate.data.values import unify
 
 
 class ZipRows(Operator):

@@ -14,7 +14,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from skate import _lazy, _skate
+from skate import _skate
+from skate.data import expressions
 from skate.data.plan.node import Node
 from skate.data.plan.resources import as_input
 from skate.data.values.unify import few
@@ -126,7 +127,7 @@ def _said(e: Any) -> str:
     try:
         return str(e.to_pyarrow())
     except Exception:  # it has no such form
-        return str(_lazy.expressions.inline(e))
+        return str(expressions.inline(e))
 
 
 def _predicates_on_input(n: Node, above: list[Predicate]) -> list[Predicate]:

@@ -11,19 +11,17 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from skate import _lazy
 from skate._deps import np, pa, pc
+from skate._deps import pa_types as _T
 from skate.data.aggregate import AggregateFn, AggregateFnV2
 from skate.data.datatype import is_list
 from skate.data.group_keys import plain
 from skate.data.preprocessor import SerializablePreprocessorBase, as_table, is_frame, one_batch
 from skate.data.preprocessors.utils import StatComputationPlan
 from skate.data.run import errors
-from skate.data.tensor_types import is_fixed
 from skate.data.util.data_batch_conversion import BatchFormat
+from skate.data.values import batch, frames, tensor_types, to_arrow
 from skate.data.values.unify import MissingColumn, columns_are
-
-_T = pa.types
 
 
 class Builtin(SerializablePreprocessorBase):
@@ -110,11 +108,11 @@ class Builtin(SerializablePreprocessorBase):
         who = f"{type(self).__name__}.transform_batch"
         if not is_frame(data):
             made = self._transform_arrow(as_table(data, who))
-            return _lazy.batch.to_batch(one_batch(made), "numpy") if isinstance(data, Mapping | np.ndarray) else made
+            return batch.to_batch(one_batch(made), "numpy") if isinstance(data, Mapping | np.ndarray) else made
         reads = [c for c in dict.fromkeys(self.get_input_columns()) if c in data.columns] or list(data.columns[:1])
         made = self._transform_arrow(as_table(data[reads].reset_index(drop=True), who))
         out = data.drop(columns=[c for c in reads if c not in made.column_names]).copy(deep=False)
-        new = _lazy.frames.table_to_pandas(_without_masks(made.select(self.get_output_columns())))
+        new = frames.table_to_pandas(_without_masks(made.select(self.get_output_columns())))
         new.index = out.index
         for name in new.columns:
             out[name] = new[name]
@@ -173,7 +171,7 @@ def column(table: Any, name: str, who: Any, decoded: bool = True) -> Any:
     """A column in one piece; MissingColumn (a KeyError and a ValueError). decoded: plain values in place of a dictionary's."""
     if name not in table.column_names:
         raise MissingColumn(f"{type(who).__name__}: there is no column {name!r}; {columns_are(name, table.column_names)}")
-    col = _lazy.to_arrow.one_array(table.column(name))
+    col = to_arrow.one_array(table.column(name))
     return plain(col) if decoded else col
 
 
@@ -210,7 +208,7 @@ def as_numpy(col: Any) -> tuple[Any, Any]:
 def lists_of(col: Any) -> Any:
     """A column of lists as one of (large) lists of values of any layout; a column of vectors of one length, too. None: it is of another kind."""
     t = col.type
-    if is_fixed(t) and len(t.shape) == 1:
+    if tensor_types.is_fixed(t) and len(t.shape) == 1:
         col = col.storage
     if _T.is_list(col.type) or _T.is_large_list(col.type):
         return col
@@ -224,7 +222,7 @@ def vectors(values: Any, missing: Any = None) -> Any:
         values: A NumPy array of the shape (rows, length).
         missing: Which rows are null, as bools; None: none.
     """
-    col: Any = _lazy.to_arrow.array_from_numpy(np.ascontiguousarray(values), None)
+    col: Any = to_arrow.array_from_numpy(np.ascontiguousarray(values), None)
     if missing is None or not missing.any():
         return col
     rows = pa.array(np.arange(len(values)), mask=missing)

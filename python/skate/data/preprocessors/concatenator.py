@@ -6,11 +6,10 @@ import logging
 import math
 from typing import Any
 
-from skate import _lazy
 from skate._deps import np, pa
 from skate.data.preprocessors.base import Builtin, column, is_number, lists_of, vectors, with_columns
 from skate.data.preprocessors.version_support import OURS, SerializablePreprocessor
-from skate.data.tensor_types import is_fixed
+from skate.data.values import batch, tensor_types, to_arrow
 from skate.data.values.unify import MissingColumn, columns_are
 
 
@@ -88,11 +87,9 @@ class Concatenator(Builtin):
         values = [_objects(c) for c in cols]
         rows = zip(*values, strict=True)
         if self.flatten:  # of several lengths
-            return _lazy.to_arrow.from_objects(
-                [np.concatenate([np.atleast_1d(np.asarray(v, self.dtype)) for v in row]) for row in rows], None
-            )
+            return to_arrow.from_objects([np.concatenate([np.atleast_1d(np.asarray(v, self.dtype)) for v in row]) for row in rows], None)
         if self.dtype is None:
-            return _lazy.to_arrow.from_objects([list(row) for row in rows], None)
+            return to_arrow.from_objects([list(row) for row in rows], None)
         return vectors(np.array([list(row) for row in rows], self.dtype).reshape(len(cols[0]), len(cols)))
 
 
@@ -105,7 +102,7 @@ def _matrix(col: Any, flatten: bool) -> Any:
         return _objects(col)[:, None]
     if not flatten:
         return None
-    if is_fixed(t) and not col.null_count:
+    if tensor_types.is_fixed(t) and not col.null_count:
         return _objects(col).reshape(len(col), math.prod(t.shape))  # -1 could not be told of no rows
     inside = lists_of(col)
     if inside is None or inside.null_count or not is_number(inside.type.value_type):
@@ -116,4 +113,4 @@ def _matrix(col: Any, flatten: bool) -> Any:
 
 def _objects(col: Any) -> Any:
     """A column as a batch of NumPy's has it."""
-    return _lazy.batch.to_batch(pa.RecordBatch.from_arrays([col], ["x"]), "numpy")["x"]
+    return batch.to_batch(pa.RecordBatch.from_arrays([col], ["x"]), "numpy")["x"]

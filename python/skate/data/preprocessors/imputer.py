@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate import _lazy
 from skate._deps import pa, pc
+from skate.data import combine
 from skate.data.aggregate import Mean
 from skate.data.preprocessors.base import ByColumn, Counts, OfNumbers, column, floats, is_number, most_common, wholes, with_columns
 from skate.data.preprocessors.utils import StatComputationPlan
@@ -80,7 +80,7 @@ class SimpleImputer(ByColumn):
                 raise pa.ArrowInvalid("Arrow would make text of numbers, and numbers of text")
             if isinstance(value, float) and (pa.types.is_boolean(col.type) or pa.types.is_integer(col.type) and not value.is_integer()):
                 col = floats(name, col, self)
-            return pc.fill_null(_lazy.combine.present(col), pa.scalar(value).cast(col.type))
+            return pc.fill_null(combine.present(col), pa.scalar(value).cast(col.type))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             raise TypeError(
                 f"SimpleImputer: column {name!r} of type {col.type} cannot hold {value!r}; cast the column, or give a fill_value of its type"

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from skate import _lazy
 from skate._deps import np, pa, pc
 from skate.data.preprocessors.base import Builtin, ByColumn, Counts, as_numpy, column, floats, lists_of, most_common, vectors, with_columns
 from skate.data.preprocessors.encoder import counted
 from skate.data.preprocessors.utils import StatComputationPlan, simple_hash, simple_split_tokenizer
 from skate.data.preprocessors.version_support import OURS, SerializablePreprocessor
+from skate.data.values import to_arrow
 
 Split = Callable[[str], list[str]]
 
@@ -31,7 +31,7 @@ class _Tokens:
                     f"{self.who}: column {self.name!r} is of type {col.type}, not of text; leave it out of columns, or give tokenization_fn"
                 )
             return pc.split_pattern(col, " ")
-        return _lazy.to_arrow.from_objects([None if v is None else self.split(v) for v in col.to_pylist()], None)
+        return to_arrow.from_objects([None if v is None else self.split(v) for v in col.to_pylist()], None)
 
     def __call__(self, col: Any) -> Any:
         """All tokens, one behind the other (what Counts counts)."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from skate import _lazy
-
-package = _lazy.module("skate.data.preprocessors")
+from skate.data import preprocessors as package
 
 _C = TypeVar("_C", bound=type)
 _CLASSES: dict[str, Any] = {}

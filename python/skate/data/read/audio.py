@@ -6,11 +6,11 @@ import io
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from skate import _lazy
 from skate.data.checks import library
 from skate.data.read.files import common, file_source, read_stream
 from skate.data.read.files import run as run_files
 from skate.data.read.source import Source
+from skate.data.values import batch
 
 if TYPE_CHECKING:
     from skate.data.datasource import Partitioning, PathPartitionFilter
@@ -80,4 +80,4 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
         sound, rate = soundfile.read(io.BytesIO(read_stream(params, path)), always_2d=True, dtype="float32")
     except soundfile.SoundFileError as e:
         raise ValueError(str(e)) from None
-    yield from _lazy.batch.from_batch({"amplitude": [sound.T.copy()], "sample_rate": [rate]}, "read_audio")
+    yield from batch.from_batch({"amplitude": [sound.T.copy()], "sample_rate": [rate]}, "read_audio")

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from skate import _lazy
 from skate._deps import fastavro
 from skate.data.read.files import Fitting, common, file_source, named, read_sound, tolerates, unreadable
 from skate.data.read.files import run as run_files
 from skate.data.read.source import Source
+from skate.data.values import row_dicts
 
 if TYPE_CHECKING:
     from skate.data.datasource import Partitioning, PathPartitionFilter
@@ -104,7 +104,7 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
                 why = ValueError(f"read_avro {path}: block {i} is damaged: {type(e).__name__}: {e}")
                 unreadable(params, task, why, path, None, block)
 
-    fitting = Fitting(params, lambda some: _lazy.row_dicts.from_rows(some, "read_avro"), bad)
+    fitting = Fitting(params, lambda some: row_dicts.from_rows(some, "read_avro"), bad)
     records = by_block() if tolerates(params) else iter(reader)
     while rows := list(islice(records, 4096)):
         yield from fitting.batch(rows)

@@ -6,10 +6,10 @@ import pickle
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from skate import _lazy
 from skate._deps import np, pa
 from skate.data.read.files import Gather, common, file_source, gathered, named, read_stream, unreadable
 from skate.data.read.source import Source
+from skate.data.values import to_arrow
 
 if TYPE_CHECKING:
     from skate.data.datasource import Partitioning, PathPartitionFilter
@@ -77,7 +77,7 @@ def _schema() -> Any:
 def _column(values: list[bytes]) -> Any:
     """One value, as a large file is, stays where it was read to."""
     if len(values) > 1:
-        return _lazy.to_arrow.from_objects(values, pa.binary())
+        return to_arrow.from_objects(values, pa.binary())
     offsets = np.array([0, len(values[0])], np.int32)
     return pa.Array.from_buffers(pa.binary(), 1, [None, pa.py_buffer(offsets), pa.py_buffer(values[0])])
 

@@ -6,14 +6,15 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from skate import _lazy
 from skate._deps import pa, pacsv
 from skate.data.checks import keywords, parameters
 from skate.data.files.reading import open_file
 from skate.data.on_error import is_io
+from skate.data.read import csv_records
 from skate.data.read.files import HIVE, common, compression, file_source, tolerates
 from skate.data.read.files import run as run_files
 from skate.data.read.source import Source
+from skate.data.values import to_arrow
 from skate.data.values.unify import unique
 
 if TYPE_CHECKING:
@@ -126,10 +127,8 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
                 yield rb if names is None else rb.rename_columns(names)
             if not rows:
                 table = reader.schema.empty_table()
-                yield from _lazy.to_arrow.from_table(table if names is None else table.rename_columns(names))
+                yield from to_arrow.from_table(table if names is None else table.rename_columns(names))
     except (pa.ArrowInvalid, OSError) as e:  # OSError: damaged compressed data
         if is_io(e) or not tolerates(params) and params.get("fs") is None and os.path.getsize(path) > LOOK_BYTES:
             raise
-        from skate.data.read.csv_records import batches
-
-        yield from batches(params, task, path, rows, ro, args, e)
+        yield from csv_records.batches(params, task, path, rows, ro, args, e)

@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from skate import _lazy
 from skate._deps import pa, pacsv
 from skate.data.read.files import bad_line, read_sound
+from skate.data.values import to_arrow
 from skate.data.values.unify import unique
 
 CHUNK = 4096
@@ -91,9 +91,7 @@ def batches(params: dict[str, Any], task: Any, path: str, skip: int, ro: Any, ar
     if not done and not wrong:
         raise e
     if not given:
-        yield from _lazy.to_arrow.from_table(
-            pa.schema([(n, types.types.get(n, pa.null())) for n in co.include_columns or names]).empty_table()
-        )
+        yield from to_arrow.from_table(pa.schema([(n, types.types.get(n, pa.null())) for n in co.include_columns or names]).empty_table())
 
 
 def _left_out(po: Any, columns: int, r: Record) -> bool:

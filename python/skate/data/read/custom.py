@@ -7,9 +7,10 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from skate import _lazy
 from skate._deps import cloudpickle, inspect, pa
+from skate.data import context, dataset
 from skate.data.read.source import Facts, ReadOptions, Source, check_num_blocks, min_units
+from skate.data.values import batch
 
 LARGE_TASK = 1 << 20  # bytes
 
@@ -52,7 +53,7 @@ def read_datasource(
     k = (
         check_num_blocks(override_num_blocks)
         if override_num_blocks is not None
-        else max(min_units(), _lazy.context.DataContext.get_current().read_op_min_num_blocks)
+        else max(min_units(), context.DataContext.get_current().read_op_min_num_blocks)
     )
     asked = datasource.create_reader(**read_args) if datasource.should_create_reader else datasource
 
@@ -88,10 +89,10 @@ def read_datasource(
         return {} if i == 0 else {"units": units(tasks())}
 
     more = dict(ray_remote_args or {})
-    if isinstance(compute, _lazy.dataset.TaskPoolStrategy):
+    if isinstance(compute, dataset.TaskPoolStrategy):
         concurrency = compute.size if concurrency is None else concurrency
-    elif isinstance(compute, _lazy.dataset.ActorPoolStrategy) and concurrency is None:
-        pool = _lazy.dataset._pool("Read", compute, None, {})
+    elif isinstance(compute, dataset.ActorPoolStrategy) and concurrency is None:
+        pool = dataset._pool("Read", compute, None, {})
         more["pool"] = (pool.min_size, pool.max_size)
     elif compute is not None and concurrency is None:
         raise ValueError(f"read_datasource: compute must be a TaskPoolStrategy or an ActorPoolStrategy, not {compute!r}")
@@ -109,11 +110,11 @@ def read_datasource(
 def _context_argument(asked: Any) -> dict[str, Any]:
     """Sources of different ages take data_context or do not."""
     p = inspect.signature(asked.get_read_tasks).parameters
-    return {"data_context": _lazy.context.DataContext.get_current()} if "data_context" in p else {}
+    return {"data_context": context.DataContext.get_current()} if "data_context" in p else {}
 
 
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
     t = pickle.loads(task.unit)
     task.source = params["name"]
     for block in t():
-        yield from _lazy.batch.from_batch(block, f"Read{params['name']}")
+        yield from batch.from_batch(block, f"Read{params['name']}")

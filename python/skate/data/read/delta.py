@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate import _lazy
 from skate._deps import pa
 from skate.data.checks import library
 from skate.data.files.local import local_path
+from skate.data.read import memory as _memory
 from skate.data.read.files import HIVE
 from skate.data.read.parquet import read_parquet
 from skate.data.read.source import InMemory, Source
@@ -76,7 +76,7 @@ def read_delta(
     files = table.file_uris()
     schema = pa.schema(table.schema().to_arrow())
     if not files:
-        return _lazy.memory.from_arrow((schema if columns is None else pa.schema([schema.field(c) for c in columns])).empty_table())
+        return _memory.from_arrow((schema if columns is None else pa.schema([schema.field(c) for c in columns])).empty_table())
     return read_parquet(
         files,
         filesystem=filesystem,

@@ -6,17 +6,16 @@ for who wants to say so). Units are made by size, by a rule that reads only size
 
 from __future__ import annotations
 
-import glob
 import os
 import pickle
 import stat
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from skate import _lazy
-from skate._deps import np, pa, pafs, pc
+from skate._deps import futures, glob, np, pa, pafs, pc
+from skate.data import expr_bounds, expressions, on_error
 from skate.data.datasource.partitioning import Partitioning, PathPartitionParser
+from skate.data.files import crc32c
 from skate.data.files.http import not_found
 from skate.data.files.local import local_path
 from skate.data.files.paths import resolve
@@ -24,6 +23,7 @@ from skate.data.files.reading import check_regular, not_regular, read_bytes
 from skate.data.files.retry import begin, retried
 from skate.data.random_config import FileShuffleConfig
 from skate.data.read.source import Facts, ReadOptions, Source, check_num_blocks, min_units
+from skate.data.values import to_arrow, unify
 
 UNIT_BYTES = 8 << 20
 UNIT_FILES = 16
@@ -115,7 +115,7 @@ def _looks(paths: list[str], filesystem: Any) -> Iterator[tuple[Any, str, Any]]:
     if len(paths) < FILE_SIZE_FETCH_PARALLELIZATION_THRESHOLD:
         yield from map(look, paths)
         return
-    with ThreadPoolExecutor(FILE_SIZE_FETCH_PARALLELIZATION_THRESHOLD) as pool:
+    with futures.ThreadPoolExecutor(FILE_SIZE_FETCH_PARALLELIZATION_THRESHOLD) as pool:
         yield from pool.map(look, paths)
 
 
@@ -271,8 +271,8 @@ def gathered(params: dict[str, Any], rb: Any, paths: list[str]) -> Any:
     if parse:
         said = [parse(p) for p in paths]
         for k in dict.fromkeys(k for d in said for k in d):
-            rb = rb.append_column(k, _lazy.to_arrow.from_objects([d.get(k) for d in said], None))
-    return rb.append_column("path", _lazy.to_arrow.from_objects(paths, pa.string())) if params["include_paths"] else rb
+            rb = rb.append_column(k, to_arrow.from_objects([d.get(k) for d in said], None))
+    return rb.append_column("path", to_arrow.from_objects(paths, pa.string())) if params["include_paths"] else rb
 
 
 def keep_paths(listing: Listing, partition_filter: Any) -> None:
@@ -321,8 +321,8 @@ def units_with(params: dict[str, Any], units: list[Any], tests: list[tuple[Any, 
         said = parse(_path_of(entry))
         mine = [(e, used) for e, used in tests if used & said.keys()]
         row = _row_of(params, said) if mine else None
-        known = _lazy.expr_bounds.Known({}, row)
-        failed = None if row is None else next((e for e, _ in mine if not _lazy.expr_bounds.may_hold(e, known)), None)
+        known = expr_bounds.Known({}, row)
+        failed = None if row is None else next((e for e, _ in mine if not expr_bounds.may_hold(e, known)), None)
         needed[folder] = failed is None
         if failed is not None:
             about[id(failed)] = failed
@@ -339,7 +339,7 @@ def units_with(params: dict[str, Any], units: list[Any], tests: list[tuple[Any, 
     if not out:  # one file says what the columns are
         first = next(e for entries in lists for e in entries)
         out = [(pickle.dumps([first if isinstance(first, str) else (first[0], [])]), -1, 1)]
-    what = " and ".join(_lazy.expressions.inline(e) for e in list(about.values())[:4])
+    what = " and ".join(expressions.inline(e) for e in list(about.values())[:4])
     return out, f"reads {n:,} of {of:,} files, by what the folders say: {what}"
 
 
@@ -395,7 +395,7 @@ def unreadable(
 ) -> None:
     """A file, or a part of it, that cannot be understood: a dead letter where on_error allows it, else e is raised. I/O errors always are. row: its place in the file, from 0;
     raw: its bytes; line: the number of its (first) line, from 1."""
-    if (params.get("on_error") or "raise") == "raise" or _lazy.on_error.is_fatal(e, reading=True):
+    if (params.get("on_error") or "raise") == "raise" or on_error.is_fatal(e, reading=True):
         raise e from None
     task.letters.add(params, e, None, None, path, row, raw, line)
 
@@ -420,7 +420,7 @@ def said_column(params: dict[str, Any], name: str, v: Any, n: int) -> Any:
     if v is None:
         kinds = {int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
         return pa.nulls(n, kinds.get((params["partitioning"].field_types or {}).get(name, str), pa.string()))
-    return _lazy.to_arrow.from_objects([v] * n, None) if n else _lazy.to_arrow.from_objects([v], None).slice(1)
+    return to_arrow.from_objects([v] * n, None) if n else to_arrow.from_objects([v], None).slice(1)
 
 
 def with_columns(params: dict[str, Any], rb: Any, extra: dict[str, Any], path: str | None) -> Any:
@@ -443,7 +443,7 @@ def with_columns(params: dict[str, Any], rb: Any, extra: dict[str, Any], path: s
             )
     if path is not None and "path" in rb.schema.names:
         raise ValueError('include_paths: the file has a column "path" of its own; read it without include_paths, or rename the column')
-    return rb if path is None else rb.append_column("path", _lazy.to_arrow.from_objects([path] * rb.num_rows, pa.string()))
+    return rb if path is None else rb.append_column("path", to_arrow.from_objects([path] * rb.num_rows, pa.string()))
 
 
 def read_stream(params: dict[str, Any], path: str) -> bytes:
@@ -461,9 +461,7 @@ def read_sound(params: dict[str, Any], task: Any, doing: str, path: str, lines: 
     try:
         return read_stream(params, path)
     except (pa.ArrowException, OSError, ValueError) as e:
-        from skate.data.on_error import is_io
-
-        if is_io(e):
+        if on_error.is_io(e):
             raise
         why = e
     kind = params.get("stream", {}).get("compression", "detect")
@@ -515,7 +513,7 @@ class Fitting:
 
     def _join(self, rb: Any) -> None:
         if rb is not None and self.tolerant:
-            self.schema = rb.schema if self.schema is None else _lazy.unify.unify([self.schema, rb.schema])
+            self.schema = rb.schema if self.schema is None else unify.unify([self.schema, rb.schema])
 
     def _sound(self, rows: list[Any]) -> list[Any]:
         parts: list[tuple[list[Any], Any, Any]] = []  # rows; their schema, why they cannot be built
@@ -531,7 +529,7 @@ class Fitting:
                 else:
                     parts.append((some, None, e))
         out: list[Any] = []
-        for (some, _, alone), beside in zip(parts, _lazy.unify.misfits([(len(p[0]), p[1]) for p in parts], self.schema), strict=True):
+        for (some, _, alone), beside in zip(parts, unify.misfits([(len(p[0]), p[1]) for p in parts], self.schema), strict=True):
             why = alone or beside
             if why is None:
                 out += some
@@ -562,7 +560,7 @@ def _snappy(data: bytes) -> bytes:
         if kind in (0, 1):
             packed = body[4:]
             plain = packed if kind == 1 else codec.decompress(packed, _varint(packed), asbytes=True)
-            if _lazy.crc32c.masked(plain) != int.from_bytes(body[:4], "little"):
+            if crc32c.masked(plain) != int.from_bytes(body[:4], "little"):
                 raise ValueError(f"snappy stream: checksum of the chunk that ends at byte {at} is wrong")
             out.append(plain)
         elif 2 <= kind < 128:

@@ -6,10 +6,10 @@ import pickle
 from collections.abc import Iterator
 from typing import Any
 
-from skate import _lazy
+from skate.data.values import to_arrow
 
 
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
     task.source = "the dataset"
     for table in pickle.loads(params["fn"]).with_format("arrow").iter(batch_size=1000):
-        yield from _lazy.to_arrow.from_table(table)
+        yield from to_arrow.from_table(table)

@@ -6,11 +6,11 @@ import pickle
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
-from skate import _lazy
 from skate._deps import PIL, Image
 from skate.data.files.reading import read_bytes
 from skate.data.read.files import common, file_source, gathered, named, unreadable
 from skate.data.read.source import Source
+from skate.data.values import batch as _batch
 from skate.data.values import pictures
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 
     def batch() -> list[Any]:
         task.rows_of = of
-        return [gathered(params, rb, of) for rb in _lazy.batch.from_batch({"image": stack.column()}, "read_images")]
+        return [gathered(params, rb, of) for rb in _batch.from_batch({"image": stack.column()}, "read_images")]
 
     for k, path in enumerate(files):
         task.source, task.source_row = path, None

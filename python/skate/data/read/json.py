@@ -6,13 +6,14 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from skate import _lazy
 from skate._deps import pa, pajson
 from skate.data.checks import keywords, parameters
 from skate.data.files.paths import is_folder
+from skate.data.read import json_records
 from skate.data.read.files import HIVE, bad_line, common, file_source, read_sound, unreadable
 from skate.data.read.files import run as run_files
 from skate.data.read.source import Source
+from skate.data.values import row_dicts, to_arrow
 
 if TYPE_CHECKING:
     from skate.data.datasource import Partitioning, PathPartitionFilter
@@ -119,19 +120,19 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
         except pa.ArrowInvalid:
             whole = False
         if whole:
-            yield from _lazy.to_arrow.from_table(table)
+            yield from to_arrow.from_table(table)
             return
 
     def bad(line: int, why: str, raw: bytes) -> None:
         bad_line(params, task, "read_json", path, line, why, raw)
 
-    for table in _lazy.json_records.tables(data, params["lines"], args, bad):
-        yield from _lazy.to_arrow.from_table(table)
+    for table in json_records.tables(data, params["lines"], args, bad):
+        yield from to_arrow.from_table(table)
 
 
 def _array(params: dict[str, Any], task: Any, path: str, data: bytes, args: dict[str, Any]) -> Iterator[Any]:
     """The rows of a file that is one array."""
-    rows, damage = _lazy.json_records.elements(data)
+    rows, damage = json_records.elements(data)
     if damage is not None:
         bad_line(params, task, "read_json", path, *damage)
     if getattr(args.get("parse_options"), "explicit_schema", None) is not None:  # Arrow's parser, which knows it, takes lines
@@ -140,15 +141,15 @@ def _array(params: dict[str, Any], task: Any, path: str, data: bytes, args: dict
             unreadable(params, task, ValueError(f"read_json {path}, element {line - 1} of the array: {why}"), path, line - 1, raw)
 
         lines = b"\n".join(json.dumps(r, ensure_ascii=False).encode("utf-8", "surrogatepass") for r in rows)
-        for table in _lazy.json_records.tables(lines, True, args, bad):
-            yield from _lazy.to_arrow.from_table(table)
+        for table in json_records.tables(lines, True, args, bad):
+            yield from to_arrow.from_table(table)
         return
     try:
-        rb = _lazy.row_dicts.from_rows(rows, f"read_json {path}")
+        rb = row_dicts.from_rows(rows, f"read_json {path}")
     except (TypeError, ValueError, AttributeError):
-        odd = dict(_lazy.json_records.majority(rows))
+        odd = dict(json_records.majority(rows))
         for i, why in odd.items():
             e = ValueError(f"read_json {path}, element {i} of the array: {why}")
             unreadable(params, task, e, path, i, json.dumps(rows[i], ensure_ascii=False).encode("utf-8", "backslashreplace"))
-        rb = _lazy.row_dicts.from_rows([r for i, r in enumerate(rows) if i not in odd], f"read_json {path}")
+        rb = row_dicts.from_rows([r for i, r in enumerate(rows) if i not in odd], f"read_json {path}")
     yield from [] if rb is None else [rb]

@@ -7,11 +7,11 @@ import json
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
-from skate import _lazy
 from skate.data.checks import library
 from skate.data.read.files import Fitting, common, file_source, named, read_sound, unreadable
 from skate.data.read.files import run as run_files
 from skate.data.read.source import Source
+from skate.data.values import row_dicts
 
 if TYPE_CHECKING:
     from skate.data.datasource import Partitioning, PathPartitionFilter
@@ -102,7 +102,7 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     def bad(row: dict[str, Any], e: Exception) -> None:
         unreadable(params, task, named(e, "read_mcap", path), path, None, repr(row).encode("utf-8", "backslashreplace"))
 
-    fitting = Fitting(params, lambda some: _lazy.row_dicts.from_rows(some, "read_mcap"), bad)
+    fitting = Fitting(params, lambda some: row_dicts.from_rows(some, "read_mcap"), bad)
     rows: list[dict[str, Any]] = []
     held = 0
     for size, row in _messages(params, read_sound(params, task, "read_mcap", path), path):

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import skate
-from skate import _lazy
 from skate._deps import np, pa, pd
 from skate.data.context import DataContext
 from skate.data.read.source import InMemory, check_num_blocks, min_units
+from skate.data.values import batch, marks, row_dicts, tensor_types, to_arrow, unify
+from skate.data.values import frames as _frames
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,7 +29,7 @@ def _split(rbs: list[Any], override: int | None, parallelism: int = -1, at_least
             return rbs
         if not rbs:
             return rbs
-        one = _lazy.unify.merge(rbs)
+        one = unify.merge(rbs)
         return [one.slice(i * rows // k, (i + 1) * rows // k - i * rows // k) for i in range(k)]
     size = DataContext.get_current().read_block_size
     out = []
@@ -58,7 +59,7 @@ def from_items(items: Iterable[Any], *, parallelism: int = -1, override_num_bloc
     """
     items = list(items)
     rows: list[Mapping[str, Any]] = [r if isinstance(r, Mapping) else {"item": r} for r in items]
-    return InMemory(_split(_lazy.row_dicts.rows_to_batches(rows, "from_items"), override_num_blocks, parallelism, min_units()), "FromItems")
+    return InMemory(_split(row_dicts.rows_to_batches(rows, "from_items"), override_num_blocks, parallelism, min_units()), "FromItems")
 
 
 def from_arrow(tables: Any, *, override_num_blocks: int | None = None, trust_pickled_columns: bool = False) -> InMemory:
@@ -81,9 +82,9 @@ def from_arrow(tables: Any, *, override_num_blocks: int | None = None, trust_pic
         if isinstance(t, bytes):
             t = pa.ipc.open_stream(t).read_all()
         t = t if isinstance(t, (pa.RecordBatch, pa.Table)) else pa.table(t)
-        _lazy.unify.check_names(t.schema.names, "from_arrow")
-        t = _lazy.marks.trust(t) if trusted else t
-        rbs += [_lazy.tensor_types.ours(t)] if isinstance(t, pa.RecordBatch) else _lazy.to_arrow.from_table(t)
+        unify.check_names(t.schema.names, "from_arrow")
+        t = marks.trust(t) if trusted else t
+        rbs += [tensor_types.ours(t)] if isinstance(t, pa.RecordBatch) else to_arrow.from_table(t)
     return InMemory(_split(rbs, override_num_blocks), "FromArrow")
 
 
@@ -101,8 +102,8 @@ def from_blocks(blocks: list[Any]) -> InMemory:
 
     out = []
     for b in blocks:
-        rbs = _lazy.batch.from_batch(b, "from_blocks")
-        out += [_lazy.unify.merge(rbs)] if rbs else []
+        rbs = batch.from_batch(b, "from_blocks")
+        out += [unify.merge(rbs)] if rbs else []
     return InMemory(out, "FromBlocks")
 
 
@@ -125,8 +126,8 @@ def from_pandas(dfs: pd.DataFrame | list[pd.DataFrame], *, override_num_blocks: 
     for name in (n for df in frames for n in df.columns):
         if not isinstance(name, str):
             raise ValueError(f"from_pandas: the column name {name!r} is of type {type(name).__name__}; column names are str")
-    rbs = [rb for df in frames for rb in _lazy.frames.from_pandas(df, "from_pandas")]
-    return InMemory(_split(rbs, override_num_blocks), "FromPandas", frames=True, dtypes=_lazy.frames.noted(frames))
+    rbs = [rb for df in frames for rb in _frames.from_pandas(df, "from_pandas")]
+    return InMemory(_split(rbs, override_num_blocks), "FromPandas", frames=True, dtypes=_frames.noted(frames))
 
 
 def from_numpy(ndarrays: np.ndarray[Any, Any] | list[np.ndarray[Any, Any]], *, column: str = "data") -> InMemory:
@@ -144,11 +145,7 @@ def from_numpy(ndarrays: np.ndarray[Any, Any] | list[np.ndarray[Any, Any]], *, c
     arrays = ndarrays if isinstance(ndarrays, (list, tuple)) else [ndarrays]
     return InMemory(
         _split(
-            [
-                rb
-                for a in arrays
-                for rb in _lazy.to_arrow.record_batches([column], [_lazy.to_arrow.array_from_numpy(np.asanyarray(a), None)])
-            ],
+            [rb for a in arrays for rb in to_arrow.record_batches([column], [to_arrow.array_from_numpy(np.asanyarray(a), None)])],
             None,
         ),
         "FromNumpy",

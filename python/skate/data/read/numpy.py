@@ -6,13 +6,13 @@ import io
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from skate import _lazy
 from skate._deps import np, pa
 from skate.data.checks import keywords, parameters
 from skate.data.files.paths import is_folder
 from skate.data.read.files import common, file_source, read_stream
 from skate.data.read.files import run as run_files
 from skate.data.read.source import Source
+from skate.data.values import to_arrow
 
 if TYPE_CHECKING:
     from skate.data.datasource import Partitioning, PathPartitionFilter
@@ -90,4 +90,4 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     if not isinstance(a, np.ndarray):
         raise ValueError(f"it holds {type(a).__name__}, not one array; only .npy files are understood")
     a = a.reshape(1) if a.ndim == 0 else a
-    yield pa.RecordBatch.from_arrays([_lazy.to_arrow.array_from_numpy(a, None)], names=["data"])
+    yield pa.RecordBatch.from_arrays([to_arrow.array_from_numpy(a, None)], names=["data"])

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from skate import _lazy
 from skate._deps import orc, pa
 from skate.data.files.reading import open_file
 from skate.data.read.files import HIVE, common, file_source, named, tolerates, unreadable
 from skate.data.read.files import run as run_files
 from skate.data.read.source import Source
+from skate.data.values import to_arrow
 
 if TYPE_CHECKING:
     from skate.data.datasource import Partitioning, PathPartitionFilter
@@ -93,4 +93,4 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
                 continue
             yield rb
         if not r.nstripes:
-            yield from _lazy.to_arrow.from_table(r.read(columns=params["columns"]))
+            yield from to_arrow.from_table(r.read(columns=params["columns"]))

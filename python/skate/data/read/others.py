@@ -11,10 +11,10 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from skate import _lazy
 from skate._deps import dask, datasets, torch
 from skate.data.read.memory import from_arrow, from_pandas
 from skate.data.read.source import Facts, InMemory, ReadOptions, Source, min_units
+from skate.data.values import row_dicts
 from skate.serialize import cloudpickled
 
 ROWS = 1024
@@ -57,10 +57,10 @@ def _rows(items: Iterator[Any]) -> Iterator[Any]:
     for v in items:
         held.append({"item": v})
         if len(held) == ROWS:
-            yield _lazy.row_dicts.from_rows(held, "from_torch")
+            yield row_dicts.from_rows(held, "from_torch")
             held = []
     if held:
-        yield _lazy.row_dicts.from_rows(held, "from_torch")
+        yield row_dicts.from_rows(held, "from_torch")
 
 
 def from_huggingface(

@@ -7,23 +7,25 @@ many. With filter=, row groups that the statistics rule out are never read. Unit
 from __future__ import annotations
 
 import base64
-import importlib
 import pickle
 import re
 import resource
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from skate import _lazy
-from skate._deps import np, pa, pads, pafs, pc, pq
+from skate import _terminal
+from skate._deps import futures, load, np, pa, pads, pafs, pc, pq
+from skate.data import expr_bounds, expr_eval, expressions
 from skate.data.checks import keywords, parameters
 from skate.data.context import DataContext
 from skate.data.files.paths import is_folder
 from skate.data.files.reading import Stamp, check_stamp, open_file, stamp
 from skate.data.on_error import check_policy, is_fatal
+from skate.data.read import parquet_bounds
 from skate.data.read.files import HIVE, keep_paths, list_files, named, parser, reshuffled, said_column, tolerates, unreadable, with_columns
 from skate.data.read.source import Facts, ReadOptions, Source, check_num_blocks, min_units
+from skate.data.values import batch, encoded_text, marks, selection, tensor_types, to_arrow
+from skate.data.values import types as value_types
 from skate.data.values.unify import cast_batch, check_names, columns_are, unify
 
 if TYPE_CHECKING:
@@ -107,7 +109,7 @@ def read_parquet(
     parse = parser(partitioning)
     stamps: dict[str, Stamp] = {}
     listing, infos, damaged = _found(paths, filesystem, file_extensions, partition_filter, filter, parse, tolerant, stamps)
-    stored, cast = _stored(listing.paths, infos, None if schema is None else _lazy.marks.bare(schema))
+    stored, cast = _stored(listing.paths, infos, None if schema is None else marks.bare(schema))
     full = _known({"partitioning": partitioning}, stored, parse(listing.paths[0]) if parse else {}, include_paths)
     if include_paths:
         check_names([*stored.names, "path"], "read_parquet with include_paths")
@@ -267,7 +269,7 @@ def _footers(fs: Any, paths: list[str], filter: Any, parse: Any, stamps: dict[st
 
     if len(paths) == 1:
         return [one(paths[0])]
-    return list(_lazy.terminal.counted(_each(one, paths, fs is None), "read_parquet, footers", len(paths), DataContext.get_current()))
+    return list(_terminal.counted(_each(one, paths, fs is None), "read_parquet, footers", len(paths), DataContext.get_current()))
 
 
 LOOK = 32  # files after which it is asked whether they were waited for
@@ -284,7 +286,7 @@ def _each(one: Any, paths: list[str], local: bool) -> Iterator[Any]:
         done += LOOK
         local = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw - slept < LOOK // 2
     if done < len(paths):
-        with ThreadPoolExecutor(min(32, len(paths) - done)) as pool:
+        with futures.ThreadPoolExecutor(min(32, len(paths) - done)) as pool:
             yield from pool.map(one, paths[done:])
 
 
@@ -292,9 +294,9 @@ def _register(footer: Any) -> None:
     """Types of ours and of Ray in the file are known to Arrow from now on: reading the schema gives their plain forms before. (Others need not load them: 9 ms.)"""
     said = (footer.metadata or {}).get(b"ARROW:schema")
     schema = base64.b64decode(said) if said is not None else b""
-    for name, module in ((b"ray.data.", "tensor_types"), (b"skate.python_object", "values.types")):
+    for name, module in ((b"ray.data.", tensor_types), (b"skate.python_object", value_types)):
         if name in schema:
-            importlib.import_module(f"skate.data.{module}")
+            load(module)
 
 
 def _fragment(fs: Any, path: str, said: dict[str, Any]) -> Any:
@@ -401,10 +403,10 @@ class _Rows:
         """A batch without the rows that fail. A test that fails itself leaves all: the filter that it is from, which sees them next, says what is wrong."""
         for e in self.pushed:
             try:
-                mask = _lazy.expr_eval.mask(e, rb)
+                mask = expr_eval.mask(e, rb)
             except Exception:
                 continue
-            rb = _lazy.selection.where(rb, mask) if isinstance(mask, pa.Array) else rb.slice(0, rb.num_rows if mask.as_py() else 0)
+            rb = selection.where(rb, mask) if isinstance(mask, pa.Array) else rb.slice(0, rb.num_rows if mask.as_py() else 0)
         if self.test is None:
             return rb
         kept = pa.Table.from_batches([rb]).filter(self.test).combine_chunks()
@@ -460,13 +462,13 @@ class _File:
         if not tests or not groups:
             return groups
         md, schema, given = self.pf.metadata, self.pf.schema_arrow, self.params["schema"]
-        at = _lazy.parquet_bounds.indices(md, {n for e in tests for n in _lazy.expressions.columns_of(e) or ()})
+        at = parquet_bounds.indices(md, {n for e in tests for n in expressions.columns_of(e) or ()})
         if given is not None:  # values that are cast may lie otherwise than statistics say; integers do not
             at = {n: i for n, i in at.items() if n in given.names and _same_order(schema.field(n).type, given.field(n).type)}
 
         def may(g: int) -> bool:
-            known = _lazy.expr_bounds.Known({n: _lazy.parquet_bounds.bounds(md, g, i, schema.field(n).type) for n, i in at.items()})
-            return all(_lazy.expr_bounds.may_hold(e, known) for e in tests)
+            known = expr_bounds.Known({n: parquet_bounds.bounds(md, g, i, schema.field(n).type) for n, i in at.items()})
+            return all(expr_bounds.may_hold(e, known) for e in tests)
 
         return [g for g in groups if may(g)] if at else groups
 
@@ -478,11 +480,11 @@ class _File:
         rows = sum(md.row_group(g).num_rows for g in groups)
         if not rows:
             schema = pf.schema_arrow if columns is None else pa.schema([pf.schema_arrow.field(c) for c in columns])
-            yield _lazy.to_arrow.from_table(schema.empty_table())[0]
+            yield to_arrow.from_table(schema.empty_table())[0]
             return
         encoded = []
         if params.get("encoded"):
-            encoded = [n for n in _lazy.encoded_text.columns(pf.schema_arrow, md, groups) if columns is None or n in columns]
+            encoded = [n for n in encoded_text.columns(pf.schema_arrow, md, groups) if columns is None or n in columns]
         if encoded:
             pf = pq.ParquetFile(self.f, metadata=md, memory_map=False, read_dictionary=encoded)
         size = _bytes_per_row(md, groups, columns)
@@ -492,7 +494,7 @@ class _File:
         for rb in pf.iter_batches(step, row_groups=groups, columns=columns, use_threads=False):
             task.source_row = self.row
             self.row = None if self.row is None else self.row + rb.num_rows
-            yield _lazy.encoded_text.encode(rb, encoded) if encoded else rb
+            yield encoded_text.encode(rb, encoded) if encoded else rb
 
 
 def _same_order(a: Any, b: Any) -> bool:
@@ -543,10 +545,10 @@ def _handed_on(params: dict[str, Any], rb: Any) -> Iterator[Any]:
     if params["udf"] is None:
         yield rb
     else:
-        yield from _lazy.batch.from_batch(params["udf"](pa.Table.from_batches([rb])), "read_parquet")
+        yield from batch.from_batch(params["udf"](pa.Table.from_batches([rb])), "read_parquet")
 
 
 def _tensor(name: str, col: Any, shape: Any, dtype: Any) -> Any:
     """A column of the bytes of arrays as one of arrays; ValueError when the bytes do not fill them."""
     values = [None if v is None else np.frombuffer(v, dtype).reshape(shape) for v in col.to_pylist()]
-    return _lazy.to_arrow.from_objects(values, None)
+    return to_arrow.from_objects(values, None)

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from skate._deps import pa
+from skate._deps import pa_types as _T
 from skate.data.expr_bounds import Bounds
-from skate.data.values.comparison import DAY_NS, is_bytes, is_text, plain_type, position, tick
+from skate.data.values import comparison
 
-_T = pa.types
 _UNITS = {"milliseconds": 10**6, "microseconds": 1000, "nanoseconds": 1}
 
 
@@ -27,7 +27,7 @@ def indices(md: Any, names: Iterable[str]) -> dict[str, int]:
 
 def bounds(md: Any, group: int, index: int, t: pa.DataType) -> Bounds:
     """Of a column in a row group; t: its type in Arrow."""
-    chunk, t = md.row_group(group).column(index), plain_type(t)
+    chunk, t = md.row_group(group).column(index), comparison.plain_type(t)
     said = chunk.statistics
     floats = _T.is_floating(t)
     if said is None:
@@ -48,10 +48,10 @@ def _ends(said: Any, stored: str, column: Any, t: pa.DataType) -> tuple[Any, Any
         return (low % (1 << int(stored[3:])), high % (1 << int(stored[3:]))) if _T.is_unsigned_integer(t) else (low, high)
     if stored in ("FLOAT", "DOUBLE") and _T.is_floating(t) or stored == "BOOLEAN" and _T.is_boolean(t):
         return said.min_raw, said.max_raw
-    if stored == "BYTE_ARRAY" and (is_text(t) or is_bytes(t)):
+    if stored == "BYTE_ARRAY" and (comparison.is_text(t) or comparison.is_bytes(t)):
         return said.min_raw, said.max_raw
     if _T.is_decimal(t) or _T.is_fixed_size_binary(t):
-        return position(said.min, t), position(said.max, t)
+        return comparison.position(said.min, t), comparison.position(said.max, t)
     unit = _unit(column, t) if stored in ("INT32", "INT64") else None
     return None if unit is None else (said.min_raw * unit, said.max_raw * unit)
 
@@ -60,7 +60,7 @@ def _unit(column: Any, t: pa.DataType) -> int | None:
     """Nanoseconds of one step of a stored date, time or duration."""
     kind = column.logical_type.type
     if kind == "DATE" and _T.is_date(t):
-        return DAY_NS
+        return comparison.DAY_NS
     if (kind == "TIMESTAMP" and _T.is_timestamp(t)) or (kind == "TIME" and _T.is_time(t)):
         return _UNITS.get(json.loads(column.logical_type.to_json())["timeUnit"])
-    return tick(t) if kind == "NONE" and _T.is_duration(t) else None
+    return comparison.tick(t) if kind == "NONE" and _T.is_duration(t) else None

@@ -8,10 +8,10 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-from skate import _lazy
 from skate._deps import np, pa
 from skate.data.context import DataContext
 from skate.data.read.source import Facts, ReadOptions, Source, check_num_blocks, min_units
+from skate.data.values import to_arrow
 
 
 def range(n: int, *, parallelism: int = -1, concurrency: int | None = None, override_num_blocks: int | None = None) -> Source:  # noqa: A001
@@ -92,7 +92,7 @@ def _schema() -> Any:
 
 def _tensors(shape: tuple[int, ...]) -> Any:
     """The schema of range_tensor: as the column of one row is made."""
-    return pa.schema([("data", _lazy.to_arrow.array_from_numpy(np.zeros((1, *shape), np.int64), None).type)])
+    return pa.schema([("data", to_arrow.array_from_numpy(np.zeros((1, *shape), np.int64), None).type)])
 
 
 _SCHEMA: Any = None
@@ -109,7 +109,7 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
         for a in builtins.range(start, max(stop, start + 1), step):
             b = min(stop, a + step)
             data = np.ones((b - a, *shape), np.int64) * np.arange(a, b, dtype=np.int64).reshape(-1, *(1 for _ in shape))
-            yield pa.RecordBatch.from_arrays([_lazy.to_arrow.array_from_numpy(data, None)], names=["data"])
+            yield pa.RecordBatch.from_arrays([to_arrow.array_from_numpy(data, None)], names=["data"])
         return
     if _SCHEMA is None:
         _SCHEMA = pa.schema([("id", pa.int64())])
@@ -117,7 +117,7 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
     a = start
     while True:
         b = min(stop, a + step)
-        yield pa.RecordBatch.from_arrays([_lazy.to_arrow.array_from_numpy(np.arange(a, b, dtype=np.int64), None)], schema=_SCHEMA)
+        yield pa.RecordBatch.from_arrays([to_arrow.array_from_numpy(np.arange(a, b, dtype=np.int64), None)], schema=_SCHEMA)
         if b >= stop:
             return
         a = b

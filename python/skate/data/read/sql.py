@@ -9,9 +9,9 @@ import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from skate import _lazy
 from skate._deps import cloudpickle, logging
 from skate.data.read.source import Facts, ReadOptions, Source, check_num_blocks
+from skate.data.values import batch, unify
 
 ROWS = 4096  # fetched at once
 
@@ -99,8 +99,8 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
         cursor = c.cursor()
         _execute(cursor, sql, params["args"])
         names = [d[0] for d in cursor.description or ()]
-        _lazy.unify.check_names(names, "read_sql (name them with AS)")
+        unify.check_names(names, "read_sql (name them with AS)")
         while rows := cursor.fetchmany(ROWS):
-            yield from _lazy.batch.from_batch({n: list(v) for n, v in zip(names, zip(*rows, strict=True), strict=True)}, "read_sql")
+            yield from batch.from_batch({n: list(v) for n, v in zip(names, zip(*rows, strict=True), strict=True)}, "read_sql")
     finally:
         c.close()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from skate import _lazy
 from skate._deps import pa
 from skate.data.read.files import bad_line, common, file_source, read_sound
 from skate.data.read.files import run as run_files
 from skate.data.read.source import Source
+from skate.data.values import to_arrow
 
 if TYPE_CHECKING:
     from skate.data.datasource import Partitioning, PathPartitionFilter
@@ -99,7 +99,7 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     if params["drop_empty_lines"]:
         lines = [ln for ln in lines if ln]
     for at in range(0, max(1, len(lines)), 65536):
-        yield pa.RecordBatch.from_arrays([_lazy.to_arrow.from_objects(lines[at : at + 65536], pa.string())], schema=schema)
+        yield pa.RecordBatch.from_arrays([to_arrow.from_objects(lines[at : at + 65536], pa.string())], schema=schema)
 
 
 def _good_lines(params: dict[str, Any], task: Any, path: str, data: bytes) -> list[str]:

@@ -11,8 +11,8 @@ import struct
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from skate import _lazy
 from skate._deps import pa
+from skate.data.files import crc32c
 from skate.data.read.files import Fitting, common, file_source, read_sound, unreadable
 from skate.data.read.files import run as run_files
 from skate.data.read.source import Source
@@ -131,7 +131,7 @@ def records(data: bytes) -> Iterator[bytes | Damaged]:
             yield Damaged(f"the file ends within the head of a record at byte {at}", data[at:])
             return
         n, crc = struct.unpack("<QI", head)
-        if _lazy.crc32c.masked(head[:8]) != crc:
+        if crc32c.masked(head[:8]) != crc:
             text = f"the checksum of the record's length at byte {at} is wrong; the file is damaged, or is no TFRecord file (compressed?)"
             yield Damaged(text, data[at : at + RAW_BYTES])
             return
@@ -140,7 +140,7 @@ def records(data: bytes) -> Iterator[bytes | Damaged]:
         if len(body) < n or len(tail) < 4:
             yield Damaged(f"the file ends within the record at byte {at}", body)
             return
-        if _lazy.crc32c.masked(body) != struct.unpack("<I", tail)[0]:
+        if crc32c.masked(body) != struct.unpack("<I", tail)[0]:
             yield Damaged(f"the checksum of the record at byte {at} is wrong; the file is damaged", body)
         else:
             yield body

@@ -6,12 +6,12 @@ import io
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from skate import _lazy
 from skate._deps import np
 from skate.data.checks import library
 from skate.data.read.files import common, file_source, read_stream
 from skate.data.read.files import run as run_files
 from skate.data.read.source import Source
+from skate.data.values import batch as _batch
 
 if TYPE_CHECKING:
     from skate.data.datasource import Partitioning, PathPartitionFilter
@@ -85,7 +85,7 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
 
     def batch() -> Any:
         cols = {"frame": np.stack(frames), "frame_index": np.arange(first, first + len(frames))}
-        return _lazy.batch.from_batch({**cols, "frame_timestamp": np.array(times)} if params["timestamps"] else cols, "read_videos")
+        return _batch.from_batch({**cols, "frame_timestamp": np.array(times)} if params["timestamps"] else cols, "read_videos")
 
     with library("av", "read_videos").open(io.BytesIO(read_stream(params, path))) as film:
         stream = film.streams.video[0]

@@ -14,12 +14,12 @@ import tarfile
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from skate import _lazy
 from skate._deps import Image, lzma, np
 from skate.data.on_error import is_fatal
 from skate.data.read.files import Fitting, common, decompress, file_source, read_sound, tolerates, unreadable
 from skate.data.read.files import run as run_files
 from skate.data.read.source import Source
+from skate.data.values import row_dicts
 
 if TYPE_CHECKING:
     from skate.data.datasource import PathPartitionFilter
@@ -100,7 +100,7 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
         why = f"read_webdataset {path}, row {row['__key__']!r}: {type(e).__name__}: {e}"
         unreadable(params, task, TypeError(why) if isinstance(e, TypeError) else ValueError(why), path)
 
-    fitting = Fitting(params, lambda some: _lazy.row_dicts.from_rows(some, "read_webdataset"), bad)
+    fitting = Fitting(params, lambda some: row_dicts.from_rows(some, "read_webdataset"), bad)
     held: list[dict[str, Any]] = []
     size = 0
     rows = _rows(_members(params, task, path), params["suffixes"], bad)

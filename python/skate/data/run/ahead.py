@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+
+from skate._deps import futures
 
 LEAVE_S = 5.0  # close() waits so long for the thread; one that waits for a function of the user goes when that comes back
 
@@ -30,7 +31,7 @@ class Ahead:
         workers: int = 1,
     ):
         self._items, self._n, self._interrupt, self._work = items, n, interrupt, work
-        self._workers = ThreadPoolExecutor(workers, "skate-ahead") if work is not None else None
+        self._workers = futures.ThreadPoolExecutor(workers, "skate-ahead") if work is not None else None
         self._ready: deque[tuple[Any, BaseException | None]] = deque()
         self._changed = threading.Condition()
         self._ended = self._closed = False

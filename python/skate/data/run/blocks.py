@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import skate
-from skate import _lazy, _skate
+from skate import _skate
 from skate.data.plan.node import Block
 from skate.data.run.engine import ensure_engine
+from skate.data.values import unify
 
 
 def fetch(block: Block) -> Any:
@@ -65,7 +66,7 @@ def cast(blocks: list[Block], schema: Any) -> list[Block]:
 
 
 def _cast(schema: Any, row0: int, n: int, batch: Any) -> tuple[Any, int]:
-    rb = _lazy.unify.cast_batch(batch.slice(row0, n), schema)
+    rb = unify.cast_batch(batch.slice(row0, n), schema)
     return rb, _skate.block_nbytes(rb)
 
 
@@ -74,5 +75,5 @@ def _ref(b: Block) -> Any:
 
 
 def _joined(ranges: list[tuple[int, int]], *batches: Any) -> tuple[Any, int]:
-    rb = _lazy.unify.merge([b.slice(row0, n) for b, (row0, n) in zip(batches, ranges, strict=True)])
+    rb = unify.merge([b.slice(row0, n) for b, (row0, n) in zip(batches, ranges, strict=True)])
     return rb, _skate.block_nbytes(rb)

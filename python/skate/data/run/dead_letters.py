@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate import _forked, _lazy, _skate
+from skate import _forked, _skate
 from skate._deps import pa
+from skate.data.values import from_arrow
+from skate.data.values import types as value_types
 from skate.data.values.unify import unify
 from skate.exceptions import RayError
 
@@ -135,5 +137,5 @@ class Errors:
 def _rows_as_objects(rb: Any) -> Any:
     """Dead letters whose `row` is a Python dict."""
     i = rb.schema.get_field_index("row")
-    rows = _lazy.value_types.python_objects(_lazy.from_arrow.to_objects("row", rb.column(i)))
+    rows = value_types.python_objects(from_arrow.to_objects("row", rb.column(i)))
     return rb.set_column(i, pa.field("row", rows.type), rows)

@@ -11,7 +11,6 @@ from skate.data.plan.node import Node, below
 
 _STAGES = (
     "skate.data.worker.stage",
-    "skate.data.worker.entry",
     "numpy.ma",
 )  # numpy.ma is what numpy imports when it first looks for masked arrays
 

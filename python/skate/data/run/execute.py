@@ -12,14 +12,16 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 import skate
-from skate import _lazy, _skate
-from skate._deps import pa
+from skate import _skate
+from skate._deps import load, pa
 from skate._private import timeline
+from skate.data import combine as _combine
+from skate.data import schema
 from skate.data.context import DataContext
 from skate.data.on_error import check_policy, error_limit
 from skate.data.plan.lower import lower, strategy, warn_few_inputs
 from skate.data.plan.node import Block, Node, below
-from skate.data.run import small_sides, unions
+from skate.data.run import remote, small_sides, unions
 from skate.data.run.blocks import cast, fetch, join
 from skate.data.run.conflict import by_files, of_files
 from skate.data.run.dead_letters import Errors
@@ -27,8 +29,9 @@ from skate.data.run.engine import ensure_engine
 from skate.data.run.errors import in_front, of_user_code
 from skate.data.run.progress import Progress
 from skate.data.run.stats import DatasetStats
+from skate.data.values import batch, marks
 from skate.data.values.unify import ADVICE, Widening, retold, unify
-from skate.data.worker import entry
+from skate.data.worker import stage
 from skate.exceptions import GetTimeoutError, RayError, RayTaskError
 
 
@@ -43,9 +46,9 @@ def conf(context: DataContext) -> dict[str, Any]:
         "target_max_bytes": int(target),
         "target_min_bytes": int(context.target_min_block_size),
         "preserve_order": True if context.execution_options.preserve_order is None else bool(context.execution_options.preserve_order),
-        "run_stage": entry.run_stage,
-        "stage_init": entry.stage_init,
-        "stage_call": entry.stage_call,
+        "run_stage": stage.run_stage,
+        "stage_init": stage.stage_init,
+        "stage_call": stage.Chain.stage_call,  # called by its name on what stage_init returned
         "max_bad_rows": error_limit(context.max_errors)[0],
         "max_errored_blocks": int(context.max_errored_blocks),
     }
@@ -83,7 +86,7 @@ def run(
     ensure_engine(node)
     if _skate.in_worker():
         # Here, as asyncio and ssl come with it, a tenth of what the first rows import.
-        yield from _lazy.remote.run(ds, node, skip)
+        yield from remote.run(ds, node, skip)
         return
     before: list[Any] = []  # stats of the runs that had to be over first
     if node.operator.blocking:
@@ -116,8 +119,7 @@ def run(
     errors = ds._errors = Errors(x)
     log = logging.getLogger("ray.data")
     bar = Progress(x, ds.context, node)
-    from skate.data.values import batch  # noqa: F401  pyarrow and numpy, which the blocks need here too: while the workers start
-
+    load(batch)  # with pyarrow and NumPy, which the blocks need here, too: while the workers start
     try:
         wait = ds.context.wait_for_min_actors_s
         if wait > 0 and not x.await_actors(wait):
@@ -211,7 +213,7 @@ def batches(ds: Any, node: Node | None = None, blocks: Any = None) -> Generator[
     trusted = ds.context.trust_pickled_columns
     try:
         for block in it:
-            yield _lazy.marks.trust(fetch(block)) if trusted else fetch(block)
+            yield marks.trust(fetch(block)) if trusted else fetch(block)
     finally:
         it.close()
 
@@ -221,7 +223,7 @@ def in_one_schema(ds: Any, node: Node | None = None, blocks: Any = None) -> Gene
     known = ds._facts.schema
     earlier = known() if known else ds._schema.arrow if ds._schema is not None else None
     if ds.context.trust_pickled_columns:
-        earlier = _lazy.marks.trust(earlier)
+        earlier = marks.trust(earlier)
     fit = Widening(ds._node.label, earlier, known is not None)
     it = batches(ds, node, blocks)
     try:
@@ -232,7 +234,7 @@ def in_one_schema(ds: Any, node: Node | None = None, blocks: Any = None) -> Gene
                 raise of_files(e, node or ds._node) from None
             yield rb
         if node is None and known is None and fit.schema is not None:
-            ds._schema = _lazy.schema.Schema(fit.schema, pandas=ds._frames())
+            ds._schema = schema.Schema(fit.schema, pandas=ds._frames())
     finally:
         it.close()  # type: ignore[attr-defined]
 
@@ -275,10 +277,10 @@ def combine(ds: Any, aggs: list[tuple[str, str | None, bool, int]], what: str) -
             for i, s in enumerate(pickle.loads(data)):
                 if s is not None:
                     try:
-                        states[i] = _lazy.combine.merge(aggs[i][0], states[i], s)
+                        states[i] = _combine.merge(aggs[i][0], states[i], s)
                     except TypeError as e:
                         raise TypeError(f"{node.label}: column {aggs[i][1]!r} has values of types that do not go together: {e}") from None
-    return [_lazy.combine.final(a, s) for a, s in zip(aggs, states, strict=True)]
+    return [_combine.final(a, s) for a, s in zip(aggs, states, strict=True)]
 
 
 def combine_fns(ds: Any, fns: list[Any]) -> list[Any] | None:

@@ -5,13 +5,12 @@ src/shuffle/online.h. A task merges the states of its pieces (op/group_states.py
 from __future__ import annotations
 
 import pickle
-import random
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import skate
 from skate import _skate
-from skate._deps import np, pa
+from skate._deps import np, pa, random
 from skate.data import aggregate as ag
 from skate.data.op.group_states import COUNT_OF, PRODUCT, SUM_OF, States, bounded, doubles, states_of
 from skate.data.plan.node import Node

@@ -11,12 +11,13 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from skate import _lazy, _skate
+from skate import _skate
 from skate._words import nbytes
 from skate.data.joins import KINDS
 from skate.data.plan.node import Block, Node, below, bytes_of
 from skate.data.plan.resources import as_input
 from skate.data.run.blocks import fetch
+from skate.data.values import unify
 
 
 def decided(root: Node, context: Any, first: Callable[[Node], list[Block]], said: list[str]) -> Node:
@@ -109,7 +110,7 @@ def _shrinks(node: Node) -> bool:
 
 def _one(blocks: list[Block]) -> Any:
     """All rows of the blocks as one batch, in memory of its own."""
-    rb = _lazy.unify.merge([fetch(b) for b in blocks])
+    rb = unify.merge([fetch(b) for b in blocks])
     if rb.get_total_buffer_size() > 2 * rb.nbytes:  # some rows of a large batch
         rb = _skate.BlockOut(rb).written()
         (rb,) = _skate.blocks(rb)

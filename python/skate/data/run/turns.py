@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable
 from typing import Any
 
 import skate
+from skate._deps import asyncio
 
 
 class Turns:

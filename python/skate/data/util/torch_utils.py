@@ -13,9 +13,7 @@ from typing import Any
 from skate import _skate
 from skate._deps import np, torch
 from skate.data.collate_fn import check_missing, numbers, tensor
-from skate.data.values import missing, private
-from skate.data.values.gathered import Gather, Planned
-from skate.data.values.numpy_batch import to_cut, to_numpy
+from skate.data.values import gathered, missing, numpy_batch, private
 from skate.data.values.unify import columns_are
 
 SMALL = 1 << 16  # bytes of a column of a block that are copied rather than mapped once more
@@ -181,7 +179,7 @@ class Tensors:
         self.torch, self.dtypes, self.device, self.pin = torch, dtypes, device, pin
         self.works = pin or dtypes is not None or device is not None or other is not None  # there is more to a batch than gathering it
 
-    def gathered(self, planned: Planned) -> dict[str, Any]:
+    def gathered(self, planned: gathered.Planned) -> dict[str, Any]:
         """A batch that was planned, by any thread: tensors over the memory that it is gathered into, which is used again when the last of them is gone; page-locked, torch takes that
         memory from its own store of such pages, and gives it to another batch when no copy to a device needs it any more."""
         room: Any = None
@@ -203,11 +201,11 @@ class Tensors:
 
     def of_block(self, rb: Any) -> dict[str, Any]:
         """The columns of a block: tensors over private pages of it where there are some, so that no byte is copied until one is written; arrays where only a batch can be a tensor."""
-        return {k: self._mapped(k, v) for k, v in to_numpy(rb).items()}
+        return {k: self._mapped(k, v) for k, v in numpy_batch.to_numpy(rb).items()}
 
     def _cut(self, rb: Any) -> Any:
         """A function from the first row of a batch and their number to the columns of these rows of a block, as of_block() has them."""
-        cols, varied = to_cut(rb)
+        cols, varied = numpy_batch.to_cut(rb)
         whole = {k: v if v is None else self._mapped(k, v) for k, v in cols.items()}
         return lambda at, n: {k: varied[k](at, n) if v is None else v[at : at + n] for k, v in whole.items()}
 
@@ -246,12 +244,12 @@ class Tensors:
 
     def jobs(self, blocks: Iterator[Any], size: int, drop_last: bool, rows: Any) -> Iterator[tuple[int, Any]]:
         """(rows, function that gathers the batch) of each batch of what all goes through a _skate.Rows."""
-        for planned in Gather(rows).plans(blocks, size, drop_last):
+        for planned in gathered.Gather(rows).plans(blocks, size, drop_last):
             yield planned.num_rows, functools.partial(self.gathered, planned)
 
     def batches(self, blocks: Iterator[Any], size: int | None, drop_last: bool) -> Iterator[tuple[int, dict[str, Any]]]:
         """(rows, tensors) of each batch in order: only those that lie over a border are gathered."""
-        over, held = Gather(_skate.Rows()), 0
+        over, held = gathered.Gather(_skate.Rows()), 0
         for rb in blocks:
             at, n = 0, rb.num_rows
             if held and size is not None:

@@ -44,10 +44,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from skate._deps import np, pa
-from skate.data.tensor_types import ours
 from skate.data.values.encoded_text import plain
 from skate.data.values.frames import from_pandas, to_pandas
 from skate.data.values.numpy_batch import LATER, NumpyBatch, to_numpy
+from skate.data.values.tensor_types import ours
 from skate.data.values.to_arrow import array_from_numpy, column_before, from_objects, from_table, one_array, record_batches
 from skate.data.values.unify import check_names
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from skate._deps import np, pa, pc
+from skate._deps import pa_types as _T
 from skate.data.values.flat import plain_view
 from skate.data.values.selection import decoded
 from skate.data.values.types import family
-
-_T = pa.types
 
 
 def exact_cast(arr: pa.Array, to: pa.DataType, naive_ok: bool = False) -> pa.Array | None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from skate._deps import np, pa, pd, pd_extensions
-from skate.data.tensor_types import ArrowTensorArray, ArrowVariableShapedTensorArray
+from skate.data.values.tensor_types import ArrowTensorArray, ArrowVariableShapedTensorArray
 
 
 class Dtype(pd_extensions.ExtensionDtype):

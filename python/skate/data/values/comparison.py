@@ -16,10 +16,10 @@ from fractions import Fraction
 from typing import Any
 
 from skate._deps import np, pa, pc
+from skate._deps import pa_types as _T
 from skate.data.values import to_arrow
 from skate.data.values.flat import of_numpy
 
-_T = pa.types
 _NS = {"s": 10**9, "ms": 10**6, "us": 1000, "ns": 1}
 DAY_NS = 86400 * 10**9
 _CALL: dict[str, Callable[[Any, Any], Any]] = {

@@ -9,9 +9,9 @@ from typing import Any
 
 from skate import _skate
 from skate._deps import np, pa
+from skate._deps import pa_types as _T
 from skate.data.values import missing
 
-_T = pa.types
 TYPES = {
     np.dtype(n): getattr(pa, n)()
     for n in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from skate import _lazy
-from skate._deps import np, pa, pd
+from skate._deps import extensions, np, pa, pd
+from skate._deps import pa_types as _T
 from skate.data.context import DataContext
-from skate.data.tensor_types import is_fixed
 from skate.data.values.flat import BOOL, NUMBERS, plain_view, stored, times_to_numpy, valid_bits
 from skate.data.values.from_arrow import column_to_numpy, objects_array, runs_decoded, tensor_to_numpy, to_objects
 from skate.data.values.selection import decoded
+from skate.data.values.tensor_types import is_fixed
 from skate.data.values.to_arrow import (
     array_from_numpy,
     exact,
@@ -25,8 +25,6 @@ from skate.data.values.to_arrow import (
 )
 from skate.data.values.types import can_rebuild, family, is_ragged
 from skate.data.values.unify import check_names
-
-_T = pa.types
 
 
 def to_pandas(rb: pa.RecordBatch, dtypes: Mapping[str, tuple[str, str]] | None = None) -> Any:
@@ -117,7 +115,7 @@ def _values(pd: Any, name: str, col: pa.Array, index: Any) -> Any:
     if isinstance(t, pa.BaseExtensionType) and t.extension_name.startswith("pandas."):  # periods, intervals
         return t.to_pandas_dtype().__from_arrow__(col)
     if (is_fixed(t) or is_ragged(t)) and not DataContext.get_current().enable_tensor_extension_casting and not col.null_count:
-        return _lazy.extensions.TensorArray(tensor_to_numpy(col) if is_fixed(t) else to_objects(name, col))
+        return extensions.TensorArray(tensor_to_numpy(col) if is_fixed(t) else to_objects(name, col))
     if not can_rebuild(t) and not is_fixed(t):
         raise TypeError(f'column {name!r} ({t}) has no exact pandas form; use batch_format="pyarrow", or drop it first')
     return pd.Series(objects_array(to_objects(name, col)), index, dtype=object)

@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from skate._deps import np, pa, pc
-from skate.data import tensor_types as _tt
+from skate._deps import pa_types as _T
 from skate.data.on_error import UntrustedPickleError
-from skate.data.tensor_types import is_fixed
 from skate.data.values import flat
+from skate.data.values import tensor_types as _tt
 from skate.data.values.encoded_text import EncodedText
 from skate.data.values.flat import DICTIONARY, FIXED_LIST, LISTS, NUMBERS, TEXT, list_values, plain_view, texts
 from skate.data.values.marks import python_values
 from skate.data.values.missing import ROW_MARKS
 from skate.data.values.selection import decoded
+from skate.data.values.tensor_types import is_fixed
 from skate.data.values.types import PythonObjectType, can_rebuild, is_ragged, objects_of
-
-_T = pa.types
 
 
 def column_to_numpy(name: str, col: pa.Array) -> np.ndarray:

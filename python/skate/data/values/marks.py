@@ -13,11 +13,11 @@ from typing import Any
 
 from skate import _job
 from skate._deps import pa
+from skate._deps import pa_types as _T
 from skate.data import settings
 from skate.data.on_error import UntrustedPickleError
 from skate.data.values import types
 
-_T = pa.types
 SEVERAL = "several sources, such as "
 
 

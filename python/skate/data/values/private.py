@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import mmap
 import weakref
 from typing import Any
 
 from skate import _skate
-from skate._deps import np
+from skate._deps import mmap, np
 
 _mapped: weakref.WeakValueDictionary[int, Mapped] = weakref.WeakValueDictionary()
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from skate import _lazy
-from skate._deps import pa
+from skate._deps import extensions, pa
 from skate.data.context import DataContext
 from skate.data.values.flat import FIXED_LIST, LISTS
 from skate.data.values.from_arrow import to_objects
@@ -105,7 +104,7 @@ def _no_objects(names: list[str], arrays: list[pa.Array], what: str) -> None:
     """For rows, as in Ray: batches may hold objects whatever the setting says."""
     for name, a in zip(names, arrays, strict=True):
         if isinstance(a.type, PythonObjectType):
-            raise _lazy.extensions.ArrowConversionError(
+            raise extensions.ArrowConversionError(
                 f"{what} returned column {name!r} that cannot become an Arrow column: it holds objects, and they are not pickled, since "
                 "DataContext.enable_fallback_to_arrow_object_ext_type is False"
             )

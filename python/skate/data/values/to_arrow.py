@@ -12,14 +12,15 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from skate._deps import np, pa
-from skate.data import tensor_types as _tt
-from skate.data.tensor_types import is_fixed
+from skate._deps import pa_types as _T
 from skate.data.values import missing
+from skate.data.values import tensor_types as _tt
 from skate.data.values.cast import compatible, exact_cast, same_floats
 from skate.data.values.encoded_text import plain
 from skate.data.values.flat import FIXED_LIST, LISTS, TYPES, bitmap, list_values, of_marked, of_numpy, plain_array, valid_bits
 from skate.data.values.from_arrow import to_objects
 from skate.data.values.missing import MARKS
+from skate.data.values.tensor_types import is_fixed
 from skate.data.values.types import (
     PythonObjectType,
     can_rebuild,
@@ -30,9 +31,6 @@ from skate.data.values.types import (
     ragged_parts,
     ragged_type,
 )
-
-_T = pa.types
-
 
 CHUNK_BYTES = (1 << 31) - 2  # of text or bytes in one array, at most
 

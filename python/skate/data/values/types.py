@@ -6,13 +6,13 @@ import functools
 import pickle
 from typing import Any
 
-from skate import _job, _lazy
+from skate import _job
 from skate._deps import np, pa, pd
+from skate._deps import pa_types as _T
 from skate.data import settings
-from skate.data.tensor_types import ArrowVariableShapedTensorType, is_fixed
+from skate.data.values import marks
+from skate.data.values.tensor_types import ArrowVariableShapedTensorType, is_fixed
 from skate.serialize import cloudpickled
-
-_T = pa.types
 
 
 def is_ragged(t: pa.DataType) -> bool:
@@ -177,7 +177,7 @@ def _loads(t: PythonObjectType, name: str = "") -> Any:
     """What unpickles values of this type; UntrustedPickleError where that is not done."""
     if t.trusted or settings.current is not None and settings.current.trust_pickled_columns:
         return pickle.loads
-    raise _lazy.marks.refused(t, name)
+    raise marks.refused(t, name)
 
 
 class PythonObjectScalar(pa.ExtensionScalar):

@@ -28,11 +28,12 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from skate import _lazy
 from skate._deps import np, pa, pc
 from skate._near import nearest_few
 from skate.data.majority import SURE, Majority
 from skate.data.on_error import UntrustedPickleError
+from skate.data.values import from_arrow, marks, selection, tensor_types, to_arrow
+from skate.data.values import types as value_types
 
 
 class MissingColumn(KeyError, ValueError):
@@ -110,7 +111,7 @@ def promote(name: str, a: pa.DataType, b: pa.DataType) -> pa.DataType:
 
 def promoted(a: Any, b: Any) -> Any:
     """As promote(); None when there is none."""
-    tensors, kinds = _lazy.tensor_types, _lazy.value_types
+    tensors, kinds = tensor_types, value_types
     if a.equals(b):
         return a
     t = pa.types
@@ -118,7 +119,7 @@ def promoted(a: Any, b: Any) -> Any:
         return b if t.is_null(a) else a
     if isinstance(a, kinds.PythonObjectType) or isinstance(b, kinds.PythonObjectType):
         if isinstance(a, kinds.PythonObjectType) and isinstance(b, kinds.PythonObjectType):
-            return _lazy.marks.of_both(a, b)
+            return marks.of_both(a, b)
         return a if isinstance(a, kinds.PythonObjectType) else b
     if t.is_dictionary(a) or t.is_dictionary(b):
         values = promoted(*[x.value_type if t.is_dictionary(x) else x for x in (a, b)])
@@ -157,7 +158,7 @@ def promoted(a: Any, b: Any) -> Any:
 
 
 def _promoted_tensors(a: Any, b: Any) -> Any:
-    tensors, types = _lazy.tensor_types, _lazy.value_types
+    tensors, types = tensor_types, value_types
     kinds = []  # (type of the numbers, dimensions, shape if there is one)
     for x in (a, b):
         if tensors.is_fixed(x):
@@ -242,23 +243,23 @@ def cast(c: pa.Array, t: pa.DataType, name: str) -> pa.Array:
     try:
         return _cast(c, t)
     except UntrustedPickleError:
-        raise _lazy.marks.refused(c.type, name) from None
+        raise marks.refused(c.type, name) from None
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
         raise TypeError(f"column {name!r}: {c.type} in one block cannot become {t} of another without loss: {e}") from None
 
 
 def _cast(c: pa.Array, t: pa.DataType) -> pa.Array:
     """c as type t; ArrowInvalid when it does not fit. Tensors by shape: Arrow looks at the lists below them only."""
-    tensors, kinds, values = _lazy.tensor_types, _lazy.value_types, _lazy.from_arrow
+    tensors, kinds, values = tensor_types, value_types, from_arrow
     if pa.types.is_null(c.type):
         return pa.nulls(len(c), t)
     if isinstance(t, kinds.PythonObjectType):
         return _cast_to_objects(c, t)
-    if _lazy.marks.has_objects(t):
-        return _lazy.marks.relabelled(c, t)
+    if marks.has_objects(t):
+        return marks.relabelled(c, t)
     if kinds.is_ragged(t):
         if tensors.is_fixed(c.type):
-            return _lazy.to_arrow.ragged_of_fixed(c, t)
+            return to_arrow.ragged_of_fixed(c, t)
         if kinds.is_ragged(c.type):
             return tensors.ragged(values.to_objects("", c), t)
         return tensors.ragged([None if v is None else v if hasattr(v, "ndim") else _array(v, t) for v in values.to_objects("", c)], t)
@@ -283,9 +284,9 @@ def _cast(c: pa.Array, t: pa.DataType) -> pa.Array:
     if pa.types.is_run_end_encoded(c.type):
         c = pc.run_end_decode(c)
     if pa.types.is_dictionary(c.type):
-        c = _lazy.selection.decoded(c)
+        c = selection.decoded(c)
     if pa.types.is_list_view(c.type) or pa.types.is_large_list_view(c.type):
-        c = _lazy.selection.listed(c)
+        c = selection.listed(c)
     if pa.types.is_dictionary(t):
         c = c.cast(t.value_type, safe=True).dictionary_encode()
         return pa.DictionaryArray.from_arrays(c.indices.cast(t.index_type), c.dictionary, ordered=t.ordered)
@@ -295,12 +296,12 @@ def _cast(c: pa.Array, t: pa.DataType) -> pa.Array:
 def _cast_to_objects(c: pa.Array, t: Any) -> pa.Array:
     """A column as one of objects: pickled, if they are none yet."""
     if not isinstance(c.type, type(t)):
-        c = _lazy.value_types.python_objects(_lazy.from_arrow.to_objects("", c))
-    return _lazy.marks.relabelled(c, t)
+        c = value_types.python_objects(from_arrow.to_objects("", c))
+    return marks.relabelled(c, t)
 
 
 def _array(v: Any, t: Any) -> Any:
-    return np.asarray(v, _lazy.value_types.ragged_parts(t)[0].to_pandas_dtype())
+    return np.asarray(v, value_types.ragged_parts(t)[0].to_pandas_dtype())
 
 
 class Widening:
@@ -369,7 +370,7 @@ def merge(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
         batches = [cast_batch(b, schema) for b in batches]
     types = sys.modules.get("skate.data.values.types")
     if types is not None and types.foreign_seen:
-        _lazy.marks.check_alike([b.schema for b in batches])
+        marks.check_alike([b.schema for b in batches])
     try:
         return pa.concat_batches(batches)
     except pa.ArrowInvalid:  # more than 2 GiB in a column

@@ -7,16 +7,14 @@ is on its way, into a folder of this user alone (below the temporary folder, mod
 
 from __future__ import annotations
 
-import faulthandler
 import os
 import pickle
 import stat
 import sys
-import tempfile
 from typing import Any
 
-from skate import _lazy
-from skate._deps import pa, pdb
+from skate._deps import by_value, pa, tempfile
+from skate.data.values import marks
 
 MOST = 16
 
@@ -39,13 +37,13 @@ def keep(params: dict[str, Any], rb: Any, where: str, most: int) -> str | None:
     if rb is None or rb.nbytes > most:
         return None
     sink = pa.BufferOutputStream()
-    bare = _lazy.marks.bare(rb)
+    bare = marks.bare(rb)
     with pa.ipc.new_stream(sink, bare.schema) as w:
         w.write_batch(bare)
     made = {k: v for k, v in params.items() if k not in ("whole", "at")}
     if "ctor" in made:
         made["fn"] = type(made["fn"])  # the instance is made anew
-    data = _lazy.by_value.dumps(
+    data = by_value.dumps(
         {"params": made, "where": where, "batch": sink.getvalue().to_pybytes(), "schema": rb.schema, "path": sys.path, "cwd": os.getcwd()},
         5,
     )
@@ -99,35 +97,3 @@ def load(name: str) -> dict[str, Any]:
         if p not in sys.path:
             sys.path.append(p)
     return data
-
-
-def run(name: str, step: bool = False) -> None:
-    """Runs the batch again. Where it fails pdb starts, at the frame that raised; step: at the function's first line, too."""
-    faulthandler.enable()  # of what ends the process
-
-    sys.path.insert(0, "")
-    try:
-        data = load(name)
-        params = data["params"]
-    except ModuleNotFoundError as e:
-        raise LookupError(f"{e}: run it in the environment and folder of the program") from None
-    with pa.ipc.open_stream(data["batch"]) as r:
-        rb = _lazy.marks.as_kept(r.read_next_batch(), data["schema"])
-    print(
-        f"{params['label']}: {data['where']}; {rb.num_rows} row{'s' if rb.num_rows != 1 else ''} of {', '.join(rb.schema.names)}",
-        flush=True,
-    )
-    if "ctor" in params:
-        args, kwargs = params["ctor"]
-        params["fn"] = params["fn"](*args, **kwargs)
-    if step:
-        fn = params["fn"]
-        params["fn"] = lambda *a, **k: pdb.runcall(fn, *a, **k)
-    try:
-        for _ in _lazy.op.find(params["op"]).run(params, iter([rb]), _lazy.task.task):
-            pass
-    except Exception as e:
-        print(f"{type(e).__name__}: {e}", flush=True)
-        pdb.post_mortem(e.__traceback__)
-    else:
-        print("It does not fail this time.")

@@ -10,20 +10,18 @@ import functools
 import inspect
 import itertools
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from skate import _lazy, _skate
+from skate import _skate
 from skate._deps import asyncio, pa
+from skate.data import expr_eval
 from skate.data.on_error import is_fatal
-from skate.data.values.batch import named
-from skate.data.values.row_dicts import to_rows
-from skate.data.values.selection import take
+from skate.data.op import Batches
+from skate.data.values import batch, row_dicts, selection
 from skate.data.values.unify import columns_are, merge, misfits
 from skate.data.worker.dead_letters import isolate
 from skate.data.worker.task import ROWS, Task, tolerates
-
-Batches = Iterator[pa.RecordBatch]
 
 PIECE_BYTES = 1 << 20  # what one piece of a row function should give
 PIECE_MIN, PIECE_FIRST, PIECE_MAX = 8, 64, 16384
@@ -97,7 +95,7 @@ def by_row(
 
     def strict(rb: pa.RecordBatch) -> list[pa.RecordBatch]:
         begin(rb)
-        rows = to_rows(rb)
+        rows = row_dicts.to_rows(rb)
         it: Any = iter(rows)
         got = None
         try:
@@ -122,7 +120,7 @@ def by_row(
         at, n = base[0], rb.num_rows
         base[0] += n
         got: list[Any] = []
-        it = map(fn, to_rows(rb))
+        it = map(fn, row_dicts.to_rows(rb))
         failed: dict[int, BaseException] = {}
         while len(got) < n:
             try:
@@ -185,7 +183,7 @@ def _tolerant_finished(got: list[Any], failed: dict[int, BaseException]) -> list
         work = [_collected(g) if inspect.isasyncgen(g) else g if inspect.isawaitable(g) else plain(g) for g in got]
         return list(await asyncio.gather(*work, return_exceptions=True))
 
-    out = _lazy.expr_eval.run_async(settled())
+    out = expr_eval.run_async(settled())
     for i, v in enumerate(out):
         if isinstance(v, BaseException):
             if is_fatal(v):
@@ -212,7 +210,7 @@ def _settle(
         values = [got[i] for i in some]
         try:
             check(values)
-            part = build(values, rb if len(some) == rb.num_rows else take(rb, some))
+            part = build(values, rb if len(some) == rb.num_rows else selection.take(rb, some))
         except Exception as e:
             if is_fatal(e):
                 raise
@@ -239,8 +237,8 @@ def _bound(params: dict[str, Any]) -> Callable[[dict[str, Any]], Any]:
 def awaited(out: Any) -> Any:
     """What a coroutine returns; a list of what an async generator yields, as an iterator."""
     if inspect.isasyncgen(out):
-        return iter(_lazy.expr_eval.run_async(_collected(out)))
-    return _lazy.expr_eval.run_async(out)
+        return iter(expr_eval.run_async(_collected(out)))
+    return expr_eval.run_async(out)
 
 
 async def _collected(agen: Any) -> list[Any]:
@@ -255,7 +253,7 @@ async def _all(work: list[Any]) -> list[Any]:
 def _finished(got: list[Any]) -> list[Any]:
     """Results of a row function, row by row: those of an async one once all rows of the piece are done, side by side."""
     if got and (inspect.isawaitable(got[0]) or inspect.isasyncgen(got[0])):
-        return _lazy.expr_eval.run_async(_all(got))
+        return expr_eval.run_async(_all(got))
     return got
 
 
@@ -269,7 +267,7 @@ def check(out: list[Any], label: str, want: str) -> None:
     if kinds != {dict}:
         for i, r in enumerate(out):
             if not isinstance(r, Mapping):
-                raise ValueError(f"{label} returned {named(r)} for row {i} of its batch; return {want}")
+                raise ValueError(f"{label} returned {batch.named(r)} for row {i} of its batch; return {want}")
 
 
 def missing(name: str, rb: pa.RecordBatch, label: str) -> KeyError:

@@ -15,19 +15,23 @@ from collections.abc import Iterator
 from time import perf_counter_ns
 from typing import Any
 
-import skate.data.values.rebatch  # these two for operators, which import them when they run: the fork server imports this file
-import skate.data.worker.rows  # noqa: F401
 from skate import _skate
-from skate._deps import pa
+from skate._deps import load, pa
 from skate.data import settings
 from skate.data.context import DataContext
 from skate.data.files import retry
 from skate.data.op import Operator, find
-from skate.data.values import captured, marks, types
+from skate.data.values import batch, captured, marks, types
 from skate.data.values.numbering import numbering
 from skate.data.values.unify import merge
 from skate.data.worker.dead_letters import Letters, Trail
 from skate.data.worker.task import Exchange, Part, task
+
+WORKERS_IMPORT = (  # with our Arrow types: the fork server does it for all of them
+    "numpy",
+    "pyarrow",
+    *(f"skate.data.values.{name}" for name in ("batch", "row_dicts", "numpy_batch", "selection", "types", "tensor_types")),
+)
 
 _skate.set_hooks(merge=merge)
 
@@ -39,6 +43,7 @@ class Chain:
     """A decoded stage: the operators and their parameters."""
 
     def __init__(self, stage: list[tuple[str, str, bytes]], actor: bool = False):
+        load(batch)  # our types are known to Arrow before anything is read
         self.ops: list[tuple[Operator, dict[str, Any]]] = []
         self.context: DataContext | None = None
         self.objects: set[int] = set()  # of the store, that parameters are in

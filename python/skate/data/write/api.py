@@ -18,7 +18,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate import _lazy
+from skate._deps import write_job
+from skate.data.datasource import lance_datasink
 from skate.data.plan.node import Node
 from skate.data.plan.resources import resources
 from skate.data.run import errors, execute
@@ -92,7 +93,7 @@ class Writers:
         """
         options = WriteOptions(path, mode, filesystem, ray_remote_args, concurrency, filename_provider, resume, arrow_open_stream_args)
         options = options.of_files(min_rows_per_file or num_rows_per_file, max_rows_per_file, partition_cols)
-        _lazy.write_job.write(self, "parquet", options, arrow_parquet_args, arrow_parquet_args_fn)
+        write_job.write(self, "parquet", options, arrow_parquet_args, arrow_parquet_args_fn)
 
     def write_lance(
         self,
@@ -124,7 +125,7 @@ class Writers:
             ImportError: The package pylance is not there.
             FileExistsError: mode="create" finds a dataset.
         """
-        sink = _lazy.lance_datasink.LanceDatasink(
+        sink = lance_datasink.LanceDatasink(
             str(path), schema, mode, min_rows_per_file, max_rows_per_file, data_storage_version, storage_options
         )
         self.write_datasink(sink, ray_remote_args=ray_remote_args, concurrency=concurrency)
@@ -180,7 +181,7 @@ class Writers:
         """
         options = WriteOptions(path, mode, filesystem, ray_remote_args, concurrency, filename_provider, resume, arrow_open_stream_args)
         options = options.of_files(min_rows_per_file or num_rows_per_file, max_rows_per_file)
-        _lazy.write_job.write(self, "csv", options, arrow_csv_args, arrow_csv_args_fn)
+        write_job.write(self, "csv", options, arrow_csv_args, arrow_csv_args_fn)
 
     def write_json(
         self,
@@ -233,7 +234,7 @@ class Writers:
         """
         options = WriteOptions(path, mode, filesystem, ray_remote_args, concurrency, filename_provider, resume, arrow_open_stream_args)
         options = options.of_files(min_rows_per_file or num_rows_per_file, max_rows_per_file)
-        _lazy.write_job.write(self, "json", options, pandas_json_args, pandas_json_args_fn)
+        write_job.write(self, "json", options, pandas_json_args, pandas_json_args_fn)
 
     def write_numpy(
         self,
@@ -281,7 +282,7 @@ class Writers:
             3
         """
         options = WriteOptions(path, mode, filesystem, ray_remote_args, concurrency, filename_provider, resume, arrow_open_stream_args)
-        _lazy.write_job.write(self, "numpy", options.of_files(min_rows_per_file or num_rows_per_file), {"column": column})
+        write_job.write(self, "numpy", options.of_files(min_rows_per_file or num_rows_per_file), {"column": column})
 
     def write_images(
         self,
@@ -320,7 +321,7 @@ class Writers:
             OSError: Something cannot be written; nothing of the write is to be seen then.
         """
         options = WriteOptions(path, mode, filesystem, ray_remote_args, concurrency, filename_provider, resume, arrow_open_stream_args)
-        _lazy.write_job.write(self, "images", options, {"column": column, "file_format": file_format})
+        write_job.write(self, "images", options, {"column": column, "file_format": file_format})
 
     def write_tfrecords(
         self,
@@ -372,7 +373,7 @@ class Writers:
                 "write_tfrecords: tf_schema needs TensorFlow's metadata library, which skate does not use; leave it out"
             )
         options = WriteOptions(path, mode, filesystem, ray_remote_args, concurrency, filename_provider, resume, arrow_open_stream_args)
-        _lazy.write_job.write(self, "tfrecords", options.of_files(min_rows_per_file or num_rows_per_file), {})
+        write_job.write(self, "tfrecords", options.of_files(min_rows_per_file or num_rows_per_file), {})
 
     def write_webdataset(
         self,
@@ -413,7 +414,7 @@ class Writers:
             OSError: Something cannot be written; nothing of the write is to be seen then.
         """
         options = WriteOptions(path, mode, filesystem, ray_remote_args, concurrency, filename_provider, resume, arrow_open_stream_args)
-        _lazy.write_job.write(self, "webdataset", options.of_files(min_rows_per_file or num_rows_per_file), {"encoder": encoder})
+        write_job.write(self, "webdataset", options.of_files(min_rows_per_file or num_rows_per_file), {"encoder": encoder})
 
     def write_feather(
         self,
@@ -457,7 +458,7 @@ class Writers:
             3
         """
         options = WriteOptions(path, mode, filesystem, ray_remote_args, concurrency, filename_provider, resume)
-        _lazy.write_job.write(self, "arrow", options.of_files(min_rows_per_file, max_rows_per_file), args)
+        write_job.write(self, "arrow", options.of_files(min_rows_per_file, max_rows_per_file), args)
 
     def write_orc(
         self,
@@ -501,7 +502,7 @@ class Writers:
             3
         """
         options = WriteOptions(path, mode, filesystem, ray_remote_args, concurrency, filename_provider, resume)
-        _lazy.write_job.write(self, "orc", options.of_files(min_rows_per_file, max_rows_per_file), args)
+        write_job.write(self, "orc", options.of_files(min_rows_per_file, max_rows_per_file), args)
 
     def write_sql(
         self,
@@ -541,4 +542,4 @@ class Writers:
             ray_remote_args: Other options of the write tasks, as of skate.remote: num_cpus, memory (bytes), resources, runtime_env, ...
             concurrency: Tasks at once.
         """
-        _lazy.sink.write(self, datasink, concurrency, ray_remote_args)
+        write_job.write_sink(self, datasink, concurrency, ray_remote_args)

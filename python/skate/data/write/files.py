@@ -11,10 +11,11 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from skate import _lazy, _skate
+from skate import _skate
 from skate._deps import pa, urllib_parse
 from skate.data.datasource.filename_provider import FilenameProvider, row_filename
 from skate.data.files.retry import RetriedOutput, retried, taken
+from skate.data.values import marks, selection, to_arrow
 from skate.data.values.unify import ADVICE, cast_batch, columns_are, retold, unify
 from skate.data.write.reports import TYPED, report, said
 
@@ -275,14 +276,14 @@ def partitions(table: Any, cols: list[str], flavor: str | None) -> Iterator[tupl
                 )
             text = "__HIVE_DEFAULT_PARTITION__" if v is None else urllib_parse.quote(str(v), safe=" ")
             folder += f"{c}={text}/" if flavor == "hive" else f"{text}/" if flavor is None else f"{text}_"
-        yield folder, _lazy.selection.take(table.select(rest), groups["__row_list"][i].values)
+        yield folder, selection.take(table.select(rest), groups["__row_list"][i].values)
 
 
 def run(params: dict[str, Any], batches: Iterator[Any], task: Any, extension: str, make: Any, limit: int) -> Iterator[Any]:
     """Body of a format's run(). What it gives is a report of the files, or, where no row came, the schema."""
     files = Files(params, task, extension, make)
     if params["format"] in TYPED:
-        batches = map(_lazy.marks.bare, batches)
+        batches = map(marks.bare, batches)
     if params.get("no_rows"):
         files.without_rows(pa.Table.from_batches([next(batches)]))
         yield files.report()
@@ -312,4 +313,4 @@ def _watched(batches: Iterator[Any], seen: list[Any]) -> Iterator[Any]:
 def _no_rows_of(schema: Any) -> Any:
     """The report of a task that had no rows."""
     text = schema.remove_metadata().serialize().to_pybytes()
-    return pa.RecordBatch.from_arrays([_lazy.to_arrow.from_objects([text], pa.binary())], names=["no_rows"])
+    return pa.RecordBatch.from_arrays([to_arrow.from_objects([text], pa.binary())], names=["no_rows"])

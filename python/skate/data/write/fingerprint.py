@@ -8,12 +8,11 @@ seeds), so the same program gives the same list each time it is started.
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 import types
 from typing import Any
 
-from skate._deps import cloudpickle
+from skate._deps import cloudpickle, hashlib
 from skate.data.plan.node import Node
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)

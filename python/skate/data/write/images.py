@@ -6,8 +6,8 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
-from skate import _lazy
 from skate._deps import Image
+from skate.data.values import row_dicts
 from skate.data.values.unify import columns_are
 from skate.data.write.files import Files
 
@@ -19,7 +19,7 @@ def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[A
     for rb in batches:
         if column not in rb.schema.names:
             raise KeyError(f"write_images: there is no column {column!r}; {columns_are(column, rb.schema.names)}")
-        for row in _lazy.row_dicts.to_rows(rb):
+        for row in row_dicts.to_rows(rb):
             f = io.BytesIO()
             try:
                 Image.fromarray(row[column]).save(f, format="jpeg" if fmt == "jpg" else fmt)

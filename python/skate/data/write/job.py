@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import importlib
 import os
+import pickle
 import signal
 import threading
 from typing import Any
 
-from skate import _lazy
 from skate._deps import pa, pafs
+from skate.data.datasource import datasink
 from skate.data.datasource.filename_provider import FilenameProvider
 from skate.data.files.local import local_path
 from skate.data.files.paths import resolve
@@ -24,11 +25,13 @@ from skate.data.plan.node import Node
 from skate.data.plan.resources import as_input, resources
 from skate.data.run import execute
 from skate.data.run.conflict import by_files
-from skate.data.write import stage
+from skate.data.values import marks
+from skate.data.write import resume, stage
 from skate.data.write.level import level, wanted
 from skate.data.write.mode import SaveMode, write_id
 from skate.data.write.options import WriteOptions
 from skate.data.write.reports import Reports
+from skate.data.write.rows import Rows
 
 
 def write(ds: Any, fmt: str, given: WriteOptions, args: dict[str, Any], args_fn: Any = None) -> None:
@@ -39,7 +42,7 @@ def write(ds: Any, fmt: str, given: WriteOptions, args: dict[str, Any], args_fn:
     _check(fmt, args, known)
     o = given.checked()
     if args.get("schema") is not None:
-        args = {**args, "schema": _lazy.marks.bare(args["schema"])}
+        args = {**args, "schema": marks.bare(args["schema"])}
     if o.partition_cols is not None:
         ds._check_columns(o.partition_cols, "write partition_cols")
         if args.get("schema") is not None:  # what the files hold
@@ -211,16 +214,16 @@ def _resumable(
     at = None
     if logs is not None:
         folder = os.path.abspath(local_path(logs) or logs)
-        at = os.path.join(folder, f"{_lazy.resume.digest(os.fsencode(target.path)).hex()}.log")
+        at = os.path.join(folder, f"{resume.digest(os.fsencode(target.path)).hex()}.log")
     if isinstance(target, _Local):
-        job = _lazy.resume.Job(ds, target.path, how, params, at)
+        job = resume.Job(ds, target.path, how, params, at)
     elif at is None:
         raise ValueError(
             f"resume: {target.path} is not local, and the log of a job that can be resumed is a local file: say where, with resume='/a/local/folder' or "
             "CheckpointConfig(checkpoint_path=...)"
         )
     else:
-        job = _lazy.resume.RemoteJob(ds, target, how, params, at)
+        job = resume.RemoteJob(ds, target, how, params, at)
     try:
         if job.open():
             if len(job.files) < job.units:
@@ -352,3 +355,32 @@ class _Remote:
 
 def _schema_without(schema: Any, names: list[str]) -> Any:
     return pa.schema([f for f in schema if f.name not in names], metadata=schema.metadata)
+
+
+def write_sink(ds: Any, sink: Any, concurrency: int | None, remote: dict[str, Any] | None) -> None:
+    """Runs ds into a Datasink."""
+    options = resources(remote or {})
+    if concurrency is not None:
+        options["max_tasks"] = concurrency
+    params = {"format": "sink", "fn": sink, "uuid": os.urandom(8).hex()}
+    results = []
+    config = getattr(ds.context, "checkpoint_config", None)
+    rows = Rows(config, sink) if config is not None and not getattr(sink, "_whole_or_not", False) else None
+    try:
+        sink.on_write_start(ds._facts.schema() if ds._facts.schema is not None else None)
+        if getattr(sink, "_skip_write", False):  # mode "ignore": no row is written
+            rows = None
+        if rows is not None:
+            params.update(rows.begin(params["uuid"]))
+        node = Node("write", f"Write{sink.get_name()}", params, (ds._node,), batch_rows=sink.min_rows_per_write or 0, **options)
+        for rb in execute.batches(ds, node):
+            for r in map(pickle.loads, rb.column(0).to_pylist()):
+                if rows is not None and r[0]:
+                    rows.note(params["uuid"], r[3], r[4])
+                results.append(r[:3])
+    except Exception as e:
+        sink.on_write_failed(e)
+        raise
+    sink.on_write_complete(datasink.WriteResult(sum(r[0] for r in results), sum(r[1] for r in results), [r[2] for r in results]))
+    if rows is not None:
+        rows.end()

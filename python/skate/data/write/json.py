@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from skate import _lazy
 from skate._deps import pa
 from skate.data.checks import keywords, parameters
+from skate.data.values import row_dicts
 from skate.data.write import files
 
 _PANDAS = ("orient", "lines")  # taken, and always "records" and True
@@ -44,7 +44,7 @@ class _Writer:
 
     def write(self, table: Any) -> None:
         for rb in table.to_batches():
-            rows = _lazy.row_dicts.to_rows(rb)
+            rows = row_dicts.to_rows(rb)
             try:
                 text = "".join([self.dumps(r) + "\n" for r in rows])
             except (TypeError, ValueError) as e:

@@ -13,8 +13,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import skate
-from skate._deps import pa
+from skate._deps import load, pa
 from skate.data.files.reading import open_file
+from skate.data.values import tensor_types
 from skate.data.values.unify import ADVICE, concat_as, retold, unify
 from skate.data.write.files import Files
 from skate.data.write.reports import TYPED, Report
@@ -36,8 +37,7 @@ def misfits(label: str, names: list[str], schemas: list[bytes]) -> tuple[list[in
     """(which of the files have another schema than all are to have, that schema). TypeError naming the operator, two files, the column and both types where there is none."""
     if len(set(schemas)) < 2 or len(schemas) != len(names):
         return [], b""
-    from skate.data import tensor_types  # noqa: F401  types of ours in the schemas
-
+    load(tensor_types)  # types of ours in the schemas
     first: dict[bytes, str] = {}
     for name, s in zip(names, schemas, strict=True):
         first.setdefault(s, name)
@@ -61,16 +61,14 @@ def again(params: dict[str, Any], files: list[tuple[str, str]], text: bytes) -> 
 
 def of_file(params: dict[str, Any], full: str) -> bytes:
     """The schema of a file, as bytes."""
-    from skate.data import tensor_types  # noqa: F401  types of ours in it
-
+    load(tensor_types)  # types of ours in it
     with open_file(params["fs"], full) as f:
         schema = importlib.import_module(f"skate.data.write.{params['format']}").schema(f)
     return schema.remove_metadata().serialize().to_pybytes()
 
 
 def _again(params: dict[str, Any], old: str, name: str, text: bytes) -> int:
-    from skate.data import tensor_types  # noqa: F401
-
+    load(tensor_types)
     module = importlib.import_module(f"skate.data.write.{params['format']}")
     schema = pa.ipc.read_schema(pa.py_buffer(text))
     full = f"{params['folder']}/{name}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from skate import _lazy
 from skate._deps import np, pa
+from skate.data.values import from_arrow, to_arrow
 from skate.data.values.unify import columns_are
 from skate.data.write import files
 
@@ -22,8 +22,8 @@ class _Writer:
         self.parts.append(table.select([self.column]))
 
     def close(self) -> None:
-        (rb,) = _lazy.to_arrow.from_table(pa.concat_tables(self.parts))
-        a = _lazy.from_arrow.column_to_numpy(self.column, rb.column(0))
+        (rb,) = to_arrow.from_table(pa.concat_tables(self.parts))
+        a = from_arrow.column_to_numpy(self.column, rb.column(0))
         if a.dtype == object:
             try:
                 a = np.stack([np.asarray(x) for x in a])

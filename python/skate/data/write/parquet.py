@@ -14,8 +14,7 @@ from typing import Any
 
 from skate._deps import np, pa, pc, pq
 from skate.data.checks import columns, keywords, parameters
-from skate.data.values import encoded_text
-from skate.data.values.to_arrow import array_from_numpy
+from skate.data.values import encoded_text, to_arrow
 from skate.data.values.unify import concat_as
 from skate.data.write import files
 
@@ -109,7 +108,7 @@ def _distinct(col: Any) -> bool:
     text = pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_binary(t) or pa.types.is_large_binary(t)
     if n < 8 * SAMPLE or not (text or pa.types.is_primitive(t) and t.bit_width >= 32):
         return False
-    spread = col.take(array_from_numpy(np.arange(0, n, n // SAMPLE), None)).drop_null()
+    spread = col.take(to_arrow.array_from_numpy(np.arange(0, n, n // SAMPLE), None)).drop_null()
     k, close = len(spread), col[:SAMPLE].drop_null()
     if not k or not len(close):
         return False

@@ -7,8 +7,8 @@ import pickle
 from types import SimpleNamespace
 from typing import Any
 
-from skate import _lazy
-from skate._deps import pa
+from skate._deps import load, pa
+from skate.data.values import encoded_text, tensor_types, to_arrow, unify
 
 KEY = b"skate.schemas"
 
@@ -24,7 +24,7 @@ def said(schemas: list[Any]) -> dict[bytes, bytes]:
     at = []
     for s in schemas:
         if id(s) not in known:
-            text = _lazy.encoded_text.file_schema(s).remove_metadata().serialize().to_pybytes()
+            text = encoded_text.file_schema(s).remove_metadata().serialize().to_pybytes()
             known[id(s)] = texts.setdefault(text, len(texts))
         at.append(known[id(s)])
     return {KEY: pickle.dumps((list(texts), at))}
@@ -43,9 +43,7 @@ def report(files: list[tuple[str, int, int]]) -> Any:
     """(name, rows, bytes) of files as a batch."""
     schema = pa.schema([("path", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64())])
     cols = list(zip(*files, strict=True)) if files else [(), (), ()]
-    return pa.RecordBatch.from_arrays(
-        [_lazy.to_arrow.from_objects(list(c), f.type) for c, f in zip(cols, schema, strict=True)], schema=schema
-    )
+    return pa.RecordBatch.from_arrays([to_arrow.from_objects(list(c), f.type) for c, f in zip(cols, schema, strict=True)], schema=schema)
 
 
 class Reports:
@@ -58,8 +56,7 @@ class Reports:
 
     def files(self, rb: Any) -> list[tuple[str, int, int]]:
         """(name, rows, bytes) of the files of a report."""
-        from skate.data import tensor_types  # noqa: F401  types of ours in the schema
-
+        load(tensor_types)  # types of ours in the schema
         if rb.schema.names == ["no_rows"]:
             self.schemas += [pa.ipc.read_schema(pa.py_buffer(v)) for v in rb.column(0).to_pylist()]
             return []
@@ -71,7 +68,7 @@ class Reports:
         schema = self.known
         if self.schemas:
             try:
-                schema = _lazy.unify.unify(self.schemas)
+                schema = unify.unify(self.schemas)
             except TypeError:  # of which there may be many, without rows
                 schema = self.schemas[0]
         schema = params["args"].get("schema", schema)
@@ -79,5 +76,5 @@ class Reports:
             return []
         task = SimpleNamespace(seq=0, unit=b"", nbytes=lambda rb: 0, target=1 << 20, sides=[], source="")
         run = importlib.import_module(f"skate.data.write.{params['format']}").run
-        (rb,) = run({**params, "partition_cols": None, "no_rows": True}, iter(_lazy.to_arrow.from_table(schema.empty_table())), task)
+        (rb,) = run({**params, "partition_cols": None, "no_rows": True}, iter(to_arrow.from_table(schema.empty_table())), task)
         return self.files(rb)

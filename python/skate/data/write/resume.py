@@ -22,24 +22,22 @@ Refused: a log of another job that has not ended (the message names the part tha
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
 import re
-import shutil
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from skate import _lazy, _skate
+from skate import _skate
+from skate._deps import futures, hashlib, shutil
 from skate.data.files.retry import retried
 from skate.data.plan.node import Node
 from skate.data.plan.optimise import optimised
 from skate.data.run import execute
 from skate.data.run.blocks import fetch
-from skate.data.write import stage
+from skate.data.write import fingerprint, stage
 from skate.data.write.level import again, misfits, of_file
 from skate.data.write.mode import SaveMode, write_id
 from skate.data.write.reports import Reports
@@ -61,7 +59,7 @@ class Job:
         self.target, self.how = target, how
         self.folder = os.path.join(target, stage.JOB)
         self.units = self._units(optimised(ds._node, "raise")[0])
-        self.parts = _lazy.fingerprint.fingerprint(ds, params)
+        self.parts = fingerprint.fingerprint(ds, params)
         self.path = log_path or os.path.join(self.folder, "log")
         self.files: dict[int, list[File]] = {}
         self.prefix = ""
@@ -209,7 +207,7 @@ class Job:
         """Brings all files to one schema (level.py): those of another one are written again beside them, and then the log says so."""
         files = [(u, i) for u in sorted(self.files) for i in range(len(self.files[u]))]
         if self.schemas is None:
-            with ThreadPoolExecutor(LOOKS) as pool:  # of a remote store each look is a way there and back
+            with futures.ThreadPoolExecutor(LOOKS) as pool:  # of a remote store each look is a way there and back
                 self.schemas = list(pool.map(lambda f: of_file(params, self._at(self.files[f[0]][f[1]])), files))
         other, text = misfits(label, [self.files[u][i][1] for u, i in files], self.schemas)
         if not other:

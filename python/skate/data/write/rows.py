@@ -9,16 +9,15 @@ only the rows are known: those of a task that wrote and was not noted come twice
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from typing import Any
 
-from skate import _lazy
-from skate._deps import pa, pafs, pq
+from skate._deps import hashlib, pa, pafs, pq
 from skate.data.checkpoint.interfaces import CheckpointConfig, InvalidCheckpointingConfig
 from skate.data.datasource.file_datasink import _FileDatasink
 from skate.data.datasource.filename_provider import FilenameProvider
+from skate.data.values import marks
 from skate.data.write.mode import SaveMode
 
 _NOTE = re.compile(r"(.+)_(\d+)\.parquet")
@@ -96,7 +95,7 @@ class Rows:
         """A task of this run has ended: its rows are not written again."""
         to = os.path.join(self.folder, f"{uuid}_{task}.parquet")
         with open(to + ".part", "wb") as f:
-            pq.write_table(_lazy.marks.bare(pa.table({self.column: pa.chunked_array(ids)})), f)
+            pq.write_table(marks.bare(pa.table({self.column: pa.chunked_array(ids)})), f)
             f.flush()
             os.fsync(f.fileno())
         os.replace(to + ".part", to)

@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Iterator
 from typing import Any
 
-from skate import _lazy
+from skate.data.values import row_dicts
 from skate.data.write.reports import report
 
 ROWS = 4096
@@ -20,7 +20,7 @@ def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[A
         for rb in batches:
             for at in range(0, rb.num_rows, ROWS):
                 part = rb.slice(at, ROWS)
-                cursor.executemany(params["sql"], list(zip(*_lazy.row_dicts.to_columns(part), strict=True)))
+                cursor.executemany(params["sql"], list(zip(*row_dicts.to_columns(part), strict=True)))
                 rows += part.num_rows
         c.commit()
     except BaseException:

@@ -21,13 +21,13 @@ import fcntl
 import json
 import os
 import re
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from skate import _skate
+from skate._deps import shutil
 from skate.data.files.retry import taken
 from skate.data.write.mode import SaveMode
 

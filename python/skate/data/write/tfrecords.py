@@ -6,7 +6,8 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-from skate import _lazy
+from skate.data.files import crc32c
+from skate.data.values import row_dicts
 from skate.data.write import files
 
 
@@ -16,7 +17,7 @@ class _Writer:
 
     def write(self, table: Any) -> None:
         for rb in table.to_batches():
-            self.sink.write(b"".join([record(example(r)) for r in _lazy.row_dicts.to_rows(rb)]))
+            self.sink.write(b"".join([record(example(r)) for r in row_dicts.to_rows(rb)]))
 
     def close(self) -> None:
         pass
@@ -25,7 +26,7 @@ class _Writer:
 def record(data: bytes) -> bytes:
     """data as a TFRecord record."""
     head = struct.pack("<Q", len(data))
-    return b"".join((head, struct.pack("<I", _lazy.crc32c.masked(head)), data, struct.pack("<I", _lazy.crc32c.masked(data))))
+    return b"".join((head, struct.pack("<I", crc32c.masked(head)), data, struct.pack("<I", crc32c.masked(data))))
 
 
 def _varint(n: int) -> bytes:

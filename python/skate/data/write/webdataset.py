@@ -8,9 +8,9 @@ import tarfile
 from collections.abc import Iterator
 from typing import Any
 
-from skate import _lazy
 from skate._deps import Image, np
 from skate.data.read.webdataset import IMAGES, apply_each, library
+from skate.data.values import row_dicts
 from skate.data.write import files
 
 
@@ -20,7 +20,7 @@ class _Writer:
 
     def write(self, table: Any) -> None:
         for rb in table.to_batches():
-            for row in _lazy.row_dicts.to_rows(rb):
+            for row in row_dicts.to_rows(rb):
                 self._row(apply_each(self.encoder, row, encode))
 
     def _row(self, row: dict[str, Any]) -> None:

@@ -1,7 +1,6 @@
 """skate.util.joblib: joblib's Parallel over skate: register_ray(); with joblib.parallel_backend("ray"): ..."""
 
-from skate import _lazy
-from skate._deps import joblib_parallel
+from skate._deps import joblib_parallel, ray_backend
 
 
 def register_ray():
@@ -10,8 +9,8 @@ def register_ray():
         register = joblib_parallel.register_parallel_backend
     except ImportError as e:
         raise ImportError("register_ray() needs joblib: pip install joblib") from e
-    register("ray", _lazy.ray_backend.RayBackend)
-    register("skate", _lazy.ray_backend.RayBackend)
+    register("ray", ray_backend.RayBackend)
+    register("skate", ray_backend.RayBackend)
 
 
 __all__ = ["register_ray"]

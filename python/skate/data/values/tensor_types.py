@@ -23,10 +23,9 @@ import pickle
 import sys
 from typing import Any
 
-from skate import _lazy
 from skate._deps import np, pa, pd
 from skate.data import settings
-from skate.data.values import flat
+from skate.data.values import cells, flat
 
 
 class _NoClasses(pickle.Unpickler):
@@ -167,7 +166,7 @@ class _FixedTensor(_Tensor):
 
     def to_pandas_dtype(self) -> Any:
         """The dtype of a pandas column of them."""
-        return _lazy.cells.TensorDtype(self._shape, self.value_type.to_pandas_dtype())
+        return cells.TensorDtype(self._shape, self.value_type.to_pandas_dtype())
 
     def __arrow_ext_serialize__(self) -> bytes:
         return json.dumps(self._shape).encode() + _MARK
@@ -249,7 +248,7 @@ class ArrowVariableShapedTensorType(_Tensor):
 
     def to_pandas_dtype(self) -> Any:
         """The dtype of a pandas column of them."""
-        return _lazy.cells.TensorDtype(self.shape, self.value_type.to_pandas_dtype())
+        return cells.TensorDtype(self.shape, self.value_type.to_pandas_dtype())
 
     def __arrow_ext_serialize__(self) -> bytes:
         return json.dumps(self._ndim).encode() + _MARK
