@@ -148,8 +148,8 @@ def test_a_long_list_and_many_row_groups(tmp_path, monkeypatch):
 
     pq.write_table(pa.table({"i": range(500)}), tmp_path / "0.parquet", row_group_size=1)
     ds = sd.read_parquet(str(tmp_path)).filter(expr=col("i").is_in([*range(1000, 3000), 7, 7.5, 8]))
-    placed, position = [], expr_bounds.position
-    monkeypatch.setattr(expr_bounds, "position", lambda v, t: placed.append(v) or position(v, t))
+    placed, position = [], expr_bounds.comparison.position
+    monkeypatch.setattr(expr_bounds.comparison, "position", lambda v, t: placed.append(v) or position(v, t))
     assert sum((rb.column(0).to_pylist() for rb in in_this_process(ds)), []) == [7, 8] and len(placed) == 2003
 
 

@@ -139,13 +139,13 @@ class Operator:
         """The parameters of the same that gives only these of its columns; None: it stays as it is."""
         return None
 
-    def filtered(self, params: Params, predicates: list[tuple[Any, frozenset[str]]]) -> Params | None:
-        """The parameters of the same that leaves out rows, as far as it can, that fail one of these expressions (with the columns that each is about); None: it stays as it is."""
+    def filtered(self, params: Params, tests: list[tuple[Any, set[str]]]) -> Params | None:
+        """The parameters of a source that skips rows for which one of these tests does not hold, "pushed" among them; None: it skips none. tests: expressions, with the columns of each."""
         return None
 
-    def units_with(self, params: Params, units: list[Any], predicates: list[tuple[Any, frozenset[str]]]) -> tuple[list[Any], str] | None:
-        """Of a source: (those of its units, or parts of them, that may have rows for which these expressions hold; what was left out, in words); None: none is left out."""
-        return None
+    def by_path(self, params: Params) -> bool:
+        """Whether a source's files are in folders that say values of columns: those that the tests rule out are not read then."""
+        return False
 
     def first(self, params: Params, rows: int) -> Params | None:
         """The parameters of the same of whose output only the first rows are wanted; None: it stays as it is."""

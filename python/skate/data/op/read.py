@@ -6,24 +6,8 @@ import functools
 import importlib
 from typing import Any
 
-from skate.data import expr_bounds, expressions
 from skate.data.op import Operator, Params
-from skate.data.read import files
 from skate.data.values import unify
-
-_PLAIN = {"builtins", "datetime", "decimal", "numpy", "pandas", "pyarrow"}  # modules whose values any process can unpickle
-
-
-def _tests(predicates: list[tuple[Any, frozenset[str]]]) -> list[tuple[Any, set[str]]]:
-    """What all has to be true, in parts as small as possible, with the columns of each; without what calls functions of users, or has values of their own classes."""
-    parts = [part for e, _ in predicates for part in expr_bounds.conjuncts(e)]
-    return [(e, used) for e in parts if (used := expressions.columns_of(e)) and not expressions.has_user_code(e) and _is_plain(e)]
-
-
-def _is_plain(e: Any) -> bool:
-    values = [n.value for n in expressions.walk(e) if isinstance(n, expressions.LiteralExpr)]
-    kinds = {t for v in values for t in (map(type, v) if isinstance(v, (list, tuple, set, frozenset)) else (type(v),))}
-    return all(t.__module__.partition(".")[0] in _PLAIN for t in kinds)
 
 
 class Read(Operator):
@@ -48,20 +32,17 @@ class Read(Operator):
         read = [c for c in names if c in columns] or names[:1]  # rows are counted by a column
         return {**params, "columns": read} if len(read) < len(names) else None
 
-    def filtered(self, params: Params, predicates: list[tuple[Any, frozenset[str]]]) -> Params | None:
+    def filtered(self, params: Params, tests: list[tuple[Any, set[str]]]) -> Params | None:
         """Of formats that can: by statistics, then by rows. Expressions over columns that are not stored, or with functions of users, are left to the filter; so are those over what only
-        the path says, which units_with() is for."""
+        the path says, which by_path() is for."""
         if params.get("names") is None or params.get("udf") is not None:
             return None
         stored = set(params["stored"]) - set(params.get("tensors") or ())
-        tests = tuple(e for e, used in _tests(predicates) if used & stored and used <= stored | set(params["names"]))
-        return {**params, "pushed": tests} if tests else None
+        pushed = tuple(e for e, used in tests if used & stored and used <= stored | set(params["names"]))
+        return {**params, "pushed": pushed} if pushed else None
 
-    def units_with(self, params: Params, units: list[Any], predicates: list[tuple[Any, frozenset[str]]]) -> tuple[list[Any], str] | None:
-        """Of files whose folders say values of columns: what these values rule out is not read."""
-        if params.get("partitioning") is None or params.get("udf") is not None or not units:
-            return None
-        return files.units_with(params, units, _tests(predicates))
+    def by_path(self, params: Params) -> bool:
+        return params.get("partitioning") is not None and params.get("udf") is None
 
     def run(self, params: Params, batches: None, task: Any) -> Any:
         known: Any = params.get("read_before")  # by an earlier task of this stage

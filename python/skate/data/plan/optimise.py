@@ -15,9 +15,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from skate import _skate
-from skate.data import expressions
+from skate.data import expr_bounds, expressions
 from skate.data.plan.node import Node
 from skate.data.plan.resources import as_input
+from skate.data.read import files
 from skate.data.values.unify import few
 
 T = TypeVar("T")
@@ -92,27 +93,48 @@ def predicates(root: Node, said: list[str]) -> Node:
         mine = asked[id(n)][:PREDICATES_MOST]
         if not mine:
             return None
-        params = n.operator.filtered(n.params, mine)
+        tests = _tests(mine)
+        params = n.operator.filtered(n.params, tests)
         if params is not None:
             said.append(f"predicates: {n.label} skips rows for which this does not hold: {in_words(params['pushed'])}")
-        found = n.operator.units_with(n.params, n.options.get("units", []), mine)
+        found = _left(n, n.options.get("units", []), tests)
         if found is not None:
             units, what = found
             said.append(f"partitions: {n.label} {what}")
-            return _with_units(n, params, units, mine)
+            return _with_units(n, params, units, tests)
         return None if params is None else n.replaced(params=params)
 
     return _rebuilt(root, filtered)
 
 
-def _with_units(n: Node, params: dict[str, Any] | None, units: list[Any], tests: list[Predicate]) -> Node:
+_PLAIN = {"builtins", "datetime", "decimal", "numpy", "pandas", "pyarrow"}  # modules whose values any process can unpickle
+
+
+def _tests(predicates: list[Predicate]) -> list[tuple[Any, set[str]]]:
+    """What all has to be true, in parts as small as possible, with the columns of each; without what calls functions of users, or has values of their own classes."""
+    parts = [part for e, _ in predicates for part in expr_bounds.conjuncts(e)]
+    return [(e, used) for e in parts if (used := expressions.columns_of(e)) and not expressions.has_user_code(e) and _is_plain(e)]
+
+
+def _is_plain(e: Any) -> bool:
+    values = [n.value for n in expressions.walk(e) if isinstance(n, expressions.LiteralExpr)]
+    kinds = {t for v in values for t in (map(type, v) if isinstance(v, (list, tuple, set, frozenset)) else (type(v),))}
+    return all(t.__module__.partition(".")[0] in _PLAIN for t in kinds)
+
+
+def _left(n: Node, units: list[Any], tests: list[tuple[Any, set[str]]]) -> tuple[list[Any], str] | None:
+    """What the paths of a source's files leave of its units, and that in words; None: all."""
+    return files.units_with(n.params, units, tests) if units and n.operator.by_path(n.params) else None
+
+
+def _with_units(n: Node, params: dict[str, Any] | None, units: list[Any], tests: list[tuple[Any, set[str]]]) -> Node:
     """A source that reads these units only; of those that a run draws anew, the ones that the tests leave."""
-    draws, of = n.each_run, n.operator.units_with
+    draws = n.each_run
 
     def each_run(k: int) -> dict[str, Any]:
         assert draws is not None
         different = draws(k)
-        found = of(n.params, different["units"], tests) if "units" in different else None
+        found = _left(n, different["units"], tests) if "units" in different else None
         return different if found is None else {**different, "units": found[0]}
 
     return n.replaced(params=params, options={**n.options, "units": units}, each_run=each_run if draws is not None else None)
