@@ -143,9 +143,9 @@ class Operator:
         """The parameters of a source that skips rows for which one of these tests does not hold, "pushed" among them; None: it skips none. tests: expressions, with the columns of each."""
         return None
 
-    def by_path(self, params: Params) -> bool:
-        """Whether a source's files are in folders that say values of columns: those that the tests rule out are not read then."""
-        return False
+    def units_with(self, params: Params, units: list[Any], tests: list[tuple[Any, set[str]]]) -> tuple[list[Any], str] | None:
+        """Of a source: (those of its units, or parts of them, that may have rows for which these tests hold; what was left out, in words); None: none is left out."""
+        return None
 
     def first(self, params: Params, rows: int) -> Params | None:
         """The parameters of the same of whose output only the first rows are wanted; None: it stays as it is."""

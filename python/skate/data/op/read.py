@@ -34,15 +34,18 @@ class Read(Operator):
 
     def filtered(self, params: Params, tests: list[tuple[Any, set[str]]]) -> Params | None:
         """Of formats that can: by statistics, then by rows. Expressions over columns that are not stored, or with functions of users, are left to the filter; so are those over what only
-        the path says, which by_path() is for."""
+        the path says, which units_with() is for."""
         if params.get("names") is None or params.get("udf") is not None:
             return None
         stored = set(params["stored"]) - set(params.get("tensors") or ())
         pushed = tuple(e for e, used in tests if used & stored and used <= stored | set(params["names"]))
         return {**params, "pushed": pushed} if pushed else None
 
-    def by_path(self, params: Params) -> bool:
-        return params.get("partitioning") is not None and params.get("udf") is None
+    def units_with(self, params: Params, units: list[Any], tests: list[tuple[Any, set[str]]]) -> tuple[list[Any], str] | None:
+        """Of files whose folders say values of columns: what these values rule out is not read."""
+        if params.get("partitioning") is None or params.get("udf") is not None:
+            return None
+        return _format("files").units_with(params, units, tests)
 
     def run(self, params: Params, batches: None, task: Any) -> Any:
         known: Any = params.get("read_before")  # by an earlier task of this stage

@@ -18,7 +18,6 @@ from skate import _skate
 from skate.data import expr_bounds, expressions
 from skate.data.plan.node import Node
 from skate.data.plan.resources import as_input
-from skate.data.read import files
 from skate.data.values.unify import few
 
 T = TypeVar("T")
@@ -123,8 +122,8 @@ def _is_plain(e: Any) -> bool:
 
 
 def _left(n: Node, units: list[Any], tests: list[tuple[Any, set[str]]]) -> tuple[list[Any], str] | None:
-    """What the paths of a source's files leave of its units, and that in words; None: all."""
-    return files.units_with(n.params, units, tests) if units and n.operator.by_path(n.params) else None
+    """What the tests leave of the units of a source, and that in words; None: all."""
+    return n.operator.units_with(n.params, units, tests) if units else None
 
 
 def _with_units(n: Node, params: dict[str, Any] | None, units: list[Any], tests: list[tuple[Any, set[str]]]) -> Node:

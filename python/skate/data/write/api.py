@@ -19,7 +19,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from skate._deps import write_job
-from skate.data.datasource import lance_datasink
 from skate.data.plan.node import Node
 from skate.data.plan.resources import resources
 from skate.data.run import errors, execute
@@ -125,9 +124,7 @@ class Writers:
             ImportError: The package pylance is not there.
             FileExistsError: mode="create" finds a dataset.
         """
-        sink = lance_datasink.LanceDatasink(
-            str(path), schema, mode, min_rows_per_file, max_rows_per_file, data_storage_version, storage_options
-        )
+        sink = write_job.LanceDatasink(str(path), schema, mode, min_rows_per_file, max_rows_per_file, data_storage_version, storage_options)
         self.write_datasink(sink, ray_remote_args=ray_remote_args, concurrency=concurrency)
 
     def write_csv(

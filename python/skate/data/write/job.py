@@ -18,6 +18,7 @@ from typing import Any
 from skate._deps import pa, pafs
 from skate.data.datasource import datasink
 from skate.data.datasource.filename_provider import FilenameProvider
+from skate.data.datasource.lance_datasink import LanceDatasink as LanceDatasink
 from skate.data.files.local import local_path
 from skate.data.files.paths import resolve
 from skate.data.files.retry import retried
