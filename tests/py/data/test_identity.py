@@ -13,9 +13,8 @@ import pytest
 import rounds
 import skate.data as sd
 from identities import FORMATS
-from skate.data.values import tensor_types
 from skate.data.extensions import ArrowPythonObjectArray
-from skate.data.values import from_arrow, to_arrow
+from skate.data.values import from_arrow, tensor_types, to_arrow
 
 
 def seeds(usual):

@@ -35,6 +35,17 @@ def test_every_module_first():
     assert r.returncode == 0, r.stderr.decode()
 
 
+def test_only_the_room_of_values_loads_arrow_when_it_is_imported():
+    """A driver loads Arrow and NumPy while its workers start; pandas defines what is in extensions."""
+    heavy = ("skate.data.values.", "skate.data.extensions")
+    light = [m for m in MODULES if not m.startswith(heavy)]
+    assert len(light) > 150
+    code = f"import sys, importlib\nfor m in {light!r}:\n    importlib.import_module(m)\n"
+    code += "    found = {'numpy', 'pyarrow', 'pandas', 'torch', 'asyncio'} & set(sys.modules)\n    assert not found, (m, found)\n"
+    r = fresh(code)
+    assert r.returncode == 0, r.stderr.decode()
+
+
 @pytest.mark.slow
 def test_unpickled_first():
     things = ["TaskPoolStrategy(2)", "SaveMode.APPEND", "Schema", "Dataset"]
