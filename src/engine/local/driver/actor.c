@@ -22,7 +22,7 @@ static void to(struct sk_lactor *a, uint32_t state) {
     static const uint8_t NEXT[] = {[SK_A_STARTING] = 1u << SK_A_STARTING | 1u << SK_A_ALIVE | 1u << SK_A_DEAD,
                                    [SK_A_ALIVE] = 1u << SK_A_STARTING | 1u << SK_A_DEAD,
                                    [SK_A_DEAD] = 0};
-    SK_ASSERT(NEXT[a->state] >> state & 1);
+    SK_ASSERT(a->state < SK_COUNT(NEXT) && NEXT[a->state] >> state & 1);
     a->state = state;
 }
 
@@ -377,7 +377,7 @@ void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why) {
         for (struct sk_list *it = w->sent.prev; it != &w->sent;) { /* not begun: they end with those in the queue, below */
             struct sk_ltask *t = call_of(it);
             it = it->prev;
-            if (t->kind != SK_TASK_INIT && sk_ltask_unsend(l, w, t)) sk_actor_call_again(a, t);
+            if (t->kind != SK_TASK_INIT && sk_ltask_unsend(l, w, t)) sk_actor_call_again(a, &t->on);
         }
         sk_driver_link_actor_dead(w, a->id);
         if (a->leaving) sk_driver_link_leave(l, w, why); /* a static text, as only who ends in order gets here so */

@@ -73,8 +73,8 @@ void sk_actor_leaves(struct sk_lactor *a); /* its process said that it ends */
 static inline void sk_actor_call_left(struct sk_lactor *a) {
     if (a->n_sent) a->n_sent--;
 }
-/* The call is the next one to be sent: it was not begun, or is repeated. */
-static inline void sk_actor_call_again(struct sk_lactor *a, struct sk_ltask *t) { sk_list_push_front(&a->queue, &t->on); }
+/* The call (its sk_ltask.on) is the next one to be sent: it was not begun, or is repeated. */
+static inline void sk_actor_call_again(struct sk_lactor *a, struct sk_list *on) { sk_list_push_front(&a->queue, on); }
 /* Somebody asked for its end, or with no_restart false for its restart. */
 void sk_actor_kill(struct sk_local *l, struct sk_lactor *a, bool no_restart);
 /* Ends all calls that are not on its worker. */

@@ -135,7 +135,7 @@ static void actor_lost(struct inquest *q, struct sk_lactor *a) {
     sk_actor_fail_hasty(q->l, a, q->why);
     for (struct sk_list *it; (it = sk_list_last(&q->again));) { /* in front of those not sent */
         sk_list_del(it);
-        sk_actor_call_again(a, sk_container_of(it, struct sk_ltask, on));
+        sk_actor_call_again(a, it);
     }
     sk_actor_worker_died(q->l, a, q->charged, q->why);
 }

@@ -47,7 +47,7 @@ static void runs_again(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const c
     sk_ltask_next_attempt(l, t, rc, why);
     l->stats.n_retries++;
     sk_ltask_to(t, SK_T_READY);
-    sk_actor_call_again(a, t);
+    sk_actor_call_again(a, &t->on);
     sk_actor_advance(l, a);
 }
 

@@ -41,7 +41,7 @@ static void take_back_queued(struct sk_local *l) {
             struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
             it = it->prev;
             if (t->kind == SK_TASK_INIT || !sk_ltask_unsend(l, w, t)) continue;
-            sk_actor_call_again(w->actor, t);
+            sk_actor_call_again(w->actor, &t->on);
             sk_space_hold_back(l);
         }
     }
