@@ -13,7 +13,13 @@ def stand_in(name):
     made, ours = _Module(name), name.startswith("skate.")
 
     def __getattr__(attribute):
-        value = getattr(importlib.import_module(name), attribute)
+        try:
+            module = importlib.import_module(name)
+        except ModuleNotFoundError:
+            if attribute.startswith("__"):  # inspect and doctest ask what it is; it need not be there for that
+                raise AttributeError(attribute) from None
+            raise
+        value = getattr(module, attribute)
         if callable(value) or not ours:
             setattr(made, attribute, value)
         return value

@@ -1,6 +1,8 @@
 """skate/_deps.py: stand-ins of modules, which are imported at the first look into them."""
 
+import doctest
 import importlib
+import inspect
 import pickle
 import sys
 
@@ -29,6 +31,11 @@ def test_what_is_missing_says_so_each_time():
     for _ in range(2):
         with pytest.raises(ModuleNotFoundError, match="no_such_package_at_all"):
             _ = m.f
+
+
+def test_what_is_missing_can_be_inspected():
+    m = _deps.stand_in("no_such_package_at_all")
+    assert inspect.unwrap(m) is m and not inspect.isclass(m) and doctest.DocTestFinder().find(m) == []
 
 
 def test_it_is_pickled_as_the_module():
