@@ -22,13 +22,21 @@ struct sk_prints *py_prints_open(bool none) {
     return p;
 }
 
-void py_prints_show(struct py_state *st) {
+/* What a handler raises while lines are shown (KeyboardInterrupt) is for the caller of skate, and goes before what was set. */
+bool py_prints_show(struct py_state *st) {
     PyObject *t, *v, *tb;
     PyErr_Fetch(&t, &v, &tb);
     PyObject *r = st->hook_prints ? PyObject_CallNoArgs(st->hook_prints) : Py_NewRef(Py_None);
+    if (!r && !PyErr_ExceptionMatches(PyExc_Exception)) {
+        Py_XDECREF(t);
+        Py_XDECREF(v);
+        Py_XDECREF(tb);
+        return false;
+    }
     if (!r) PyErr_WriteUnraisable(st->module);
     Py_XDECREF(r);
     PyErr_Restore(t, v, tb);
+    return true;
 }
 
 static PyObject *m_prints_wait(PyObject *module, PyObject *ms) {

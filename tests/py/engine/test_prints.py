@@ -197,6 +197,26 @@ def test_a_stream_that_refuses(local, monkeypatch):
     assert LABEL.sub("", ascii_only.buffer.getvalue().decode()) == "\\xfc\n"
 
 
+def test_an_interrupt_while_lines_are_shown_is_not_lost(local, monkeypatch):
+    class Interrupted:
+        def write(self, text):
+            if threading.current_thread() is threading.main_thread():
+                raise KeyboardInterrupt
+
+        def flush(self):
+            pass
+
+    @skate.remote
+    def say():
+        print("here")
+
+    with pytest.raises(KeyboardInterrupt), monkeypatch.context() as m:
+        m.setattr(sys, "stdout", Interrupted())
+        for _ in range(1000):  # the thread that reads may be first
+            skate.get(say.remote())
+    assert skate.get(say.remote()) is None
+
+
 def test_descriptors_are_given_back(local, capfd):
     @skate.remote(max_calls=1)
     def once():
