@@ -8,7 +8,7 @@
  * Results do not depend on it: packs of a partition stay in the order of the maps, since only neighbours in that order are merged. So a strategy may change its mind at any time.
  *
  * Pure: a strategy calls nothing but what is below and keeps what it knows in its state. It runs inside the run's lock, on any engine, and in simulations. A file by/x.c that defines
- * `const struct sk_shuffle_ops sk_shuffle_by_x` is found by the build; Python has the same interface (docs/design/exchange.md, "A strategy of your own"). */
+ * `const struct sk_shuffle_ops sk_shuffle_by_x` is found by the build (docs/design/exchange.md). */
 #ifndef SK_SHUFFLE_H
 #define SK_SHUFFLE_H
 
