@@ -866,3 +866,26 @@ TEST(rounds_merge_all_that_waits_when_a_quarter_of_memory_is_full) {
     done(3, 1);
     end();
 }
+
+static uint32_t pairs(struct sk_shuffle *s, const struct sk_shuffle_ranges *r, uint32_t first, uint32_t *node) {
+    CHECK(r->n == 5 && r->bytes[first] == 64 && r->target && r->most >= r->target && sk_shuffle_arg(s) == &R);
+    *node = first / 2;
+    return first == 4 ? 9 : first + 2; /* beyond the last one: as sizes ask */
+}
+
+TEST(a_strategy_says_which_partitions_a_reduce_takes_and_on_which_node) {
+    static const struct sk_shuffle_ops PAIRS = {.name = "pairs", .arg = &R, .values = values, .range = pairs};
+    begin();
+    WAY = (struct sk_shuffle_way){.values = 1};
+    GATHERS = sk_shuffle_gathers(&PAIRS);
+    start(1, false, 0);
+    parts(rig_task(&R, 1, 0), 0, "11111");
+    done(1, 0);
+    static const char *const WANT[] = {"reduce 0-2/5 0:0@0+2(2)", "reduce 2-4/5 0:0@2+2(2)", "reduce 4-5/5 0:0@4+1(1)"};
+    for (uint32_t i = 0; i < SK_COUNT(WANT); i++) {
+        CHECK_STR_EQ(input(i), WANT[i]);
+        CHECK_EQ(sk_step_task(R.x, rig_task(&R, 2, i))->node, i);
+    }
+    for (uint32_t i = 0; i < SK_COUNT(WANT); i++) done(2, i);
+    end();
+}
