@@ -110,7 +110,7 @@ struct sk_block_set {
     struct sk_block_range one;         /* used when n_ranges is 1 */
     const struct sk_block_range *many; /* else */
     const uint32_t *from;              /* the batch of each range, SK_ROW_NONE: rows of null; NULL: all of batch 0 */
-    const struct sk_row_at *places;     /* not NULL: these instead of ranges, n_ranges of them */
+    const struct sk_row_at *places;    /* not NULL: these instead of ranges, n_ranges of them */
     const struct sk_block_range *span; /* with places: where each batch's row 0 lies in the node, and how many rows it has */
 };
 static inline const struct sk_block_range *sk_block_ranges(const struct sk_block_set *s) { return s->n_ranges > 1 ? s->many : &s->one; }

@@ -25,7 +25,7 @@ struct sk_join {
     struct side left, right;
     uint32_t n_keys;           /* distinct */
     uint64_t *start;           /* [n_keys + 1] the right rows of a key are places[start[key], start[key + 1]) */
-    struct sk_row_at *places;   /* of right rows */
+    struct sk_row_at *places;  /* of right rows */
     uint8_t *met;              /* [n_keys] a left row has it */
     bool share;                /* right rows do not follow: sk_join_rest has them */
     int phase;                 /* 0: left rows, 1: right rows, 2: end */
@@ -39,7 +39,7 @@ struct table {
     const struct side *of; /* the side whose keys it has */
     struct slot *slots;
     uint64_t mask, *hash, null; /* hash: of each key; null: of a whole number that is null */
-    struct sk_row_at *first;     /* a row of each key */
+    struct sk_row_at *first;    /* a row of each key */
     uint32_t n;
     bool number; /* the only key is a number, so its hash decides */
 };
@@ -143,7 +143,8 @@ static bool find_partners(struct sk_join *j) {
     const uint32_t *number = j->right.number;
     for (uint32_t b = 0; b < j->right.n; number += j->right.keys[b++]->rows)
         for (uint64_t i = 0; i < j->right.keys[b]->rows; i++)
-            if (number[i] != NONE) j->places[at[number[i]]++] = (struct sk_row_at){b, (uint32_t)i}; /* each moves to the start of the next */
+            if (number[i] != NONE)
+                j->places[at[number[i]]++] = (struct sk_row_at){b, (uint32_t)i}; /* each moves to the start of the next */
     for (uint64_t i = 0; i < j->left.rows; i++)
         if (j->left.number[i] != NONE) j->met[j->left.number[i]] = 1;
     return true;

@@ -22,7 +22,8 @@ enum {                       /* properties of an operator */
        SK_OP_UNION = 128,    /* several inputs, one after another */
        SK_OP_ZIP =
            512, /* several inputs, side by side: it sees the same rows of each. One that is none of UNION, ZIP and EXCHANGE has one input */
-       SK_OP_PACKS = 1024, /* its blocks are packs (shuffle/pack.h): only an EXCHANGE or a MERGE takes them. Nothing behind it fuses with it */
+       SK_OP_PACKS =
+           1024, /* its blocks are packs (shuffle/pack.h): only an EXCHANGE or a MERGE takes them. Nothing behind it fuses with it */
        SK_OP_EXCHANGE =
            2048, /* takes packs, all of each input, before it gives a block (struct sk_exchange_desc): it fuses with nothing before it; what is behind it may */
        SK_OP_MERGE =

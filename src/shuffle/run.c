@@ -19,10 +19,10 @@ struct run {
     struct sk_keys **keys;  /* of runs: one a page */
     struct sk_merge *merge; /* of them */
     uint64_t rows, page_rows;
-    uint32_t n_pages, next;  /* next: page of the next run */
-    uint64_t *numbers[3];    /* of each page of the run at hand: rows, offset, length; behind the last one: 0, the run's length, 0 */
+    uint32_t n_pages, next;   /* next: page of the next run */
+    uint64_t *numbers[3];     /* of each page of the run at hand: rows, offset, length; behind the last one: 0, the run's length, 0 */
     struct sk_row_at *firsts; /* and its first row; behind the last one: the last row */
-    struct sk_value *value;  /* that run, whose sample was given */
+    struct sk_value *value;   /* that run, whose sample was given */
 };
 
 /* bytes: of all rows there are. */

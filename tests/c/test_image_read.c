@@ -20,7 +20,8 @@ TEST(jpeg62_is_jpeglib) {
     SAME(scale_num)
     SAME(scale_denom)
     SAME(output_width)
-    SAME(output_height) SAME(output_components) SAME(output_scanline) SAME(data_precision)
+    SAME(output_height)
+    SAME(output_components) SAME(output_scanline) SAME(data_precision)
 #undef SAME
         CHECK_EQ(sizeof(struct jpeg62), sizeof(struct jpeg_decompress_struct));
     CHECK_EQ(sizeof(struct jpeg62_err), sizeof(struct jpeg_error_mgr));

@@ -25,7 +25,7 @@ struct planned {                  /* a batch that is to be gathered: all that it
     PyObject_HEAD PyObject *keep; /* the structs of what it is gathered from */
     struct sk_block_plan *plan;
     uint64_t size, n, n_columns;
-    struct sk_row_at *places;        /* [n] */
+    struct sk_row_at *places;       /* [n] */
     const struct ArrowArray **used; /* what the plan points into, too */
     struct sk_block_side side;
 };

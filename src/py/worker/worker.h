@@ -70,7 +70,9 @@ extern PyMethodDef py_async_methods[];
 
 /* ---- prints.c: what workers print */
 struct sk_prints *py_prints_open(bool none); /* NULL with an exception */
-bool py_prints_show(struct py_state *st); /* what was printed is shown. False: a signal handler raised meanwhile, which is set now; else an exception that was set still is */
+bool py_prints_show(
+    struct py_state *
+        st); /* what was printed is shown. False: a signal handler raised meanwhile, which is set now; else an exception that was set still is */
 /* Of a call that waits for tasks: what they printed is shown before it returns (or raises). r as it is, or NULL after Ctrl-C. */
 static inline PyObject *py_with_prints(struct py_state *st, PyObject *r) {
     if (SK_UNLIKELY(st->prints && sk_prints_due(st->prints)) && !py_prints_show(st)) Py_CLEAR(r);
