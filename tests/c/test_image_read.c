@@ -21,9 +21,11 @@ TEST(jpeg62_is_jpeglib) {
     SAME(scale_denom)
     SAME(output_width)
     SAME(output_height)
-    SAME(output_components) SAME(output_scanline) SAME(data_precision)
+    SAME(output_components)
+    SAME(output_scanline)
+    SAME(data_precision)
 #undef SAME
-        CHECK_EQ(sizeof(struct jpeg62), sizeof(struct jpeg_decompress_struct));
+    CHECK_EQ(sizeof(struct jpeg62), sizeof(struct jpeg_decompress_struct));
     CHECK_EQ(sizeof(struct jpeg62_err), sizeof(struct jpeg_error_mgr));
     CHECK_EQ(offsetof(struct jpeg62_err, emit_message), offsetof(struct jpeg_error_mgr, emit_message));
     CHECK(JCS_GRAYSCALE == (int)JPEG62_GREY && JCS_RGB == (int)JPEG62_RGB && JCS_EXT_RGBX == (int)JPEG62_RGBX);
