@@ -261,8 +261,9 @@ static void *reader(void *arg) {
         while (sk_worker_link_read(c, false, NULL)) {}
         nudge_all(c); /* the bell rings for cancelled tasks, too */
         if (c->quiet) sk_worker_link_ring(c, false);
+        bool lent = c->lease_len > 0;
         pthread_mutex_unlock(&c->mu);
-        sk_rc rc = sk_bell_wait(&c->slot->bell, seen, SPIN_NS, c->lease_len ? sk_now_ns() + READER_IDLE_NS : INT64_MAX);
+        sk_rc rc = sk_bell_wait(&c->slot->bell, seen, SPIN_NS, lent ? sk_now_ns() + READER_IDLE_NS : INT64_MAX);
         pthread_mutex_lock(&c->mu);
         if (rc == SK_ETIMEOUT && sk_list_empty(&c->running)) {
             sk_worker_link_idle(c);
