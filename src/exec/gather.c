@@ -12,11 +12,9 @@ struct sk_gather_facts sk_gather_facts(const struct sk_gather *g) {
     int64_t tasks = s->kind == SK_STAGE_ACTORS ? s->pool_max : x->conf.cpu_e4 / SK_MAX(s->cpu_e4, 1);
     if (s->kind == SK_STAGE_TASKS && s->cpu_e4 <= 0) tasks = x->conf.cpu_e4 / SK_RES_UNIT;
     if (s->max_tasks) tasks = SK_MIN(tasks, (int64_t)s->max_tasks);
-    return (struct sk_gather_facts){.label = s->label,
-                                    .memory_bytes = x->mem.limit,
+    return (struct sk_gather_facts){.memory_bytes = x->mem.limit,
                                     .target_min_bytes = x->conf.target_min_bytes,
                                     .target_max_bytes = x->conf.target_max_bytes,
-                                    .n_inputs = s->n_inputs,
                                     .tasks = (uint32_t)SK_MAX(tasks, 1),
                                     .by_cpus = (uint32_t)SK_MAX(x->conf.cpu_e4 / SK_MAX(s->cpu_e4, SK_RES_UNIT / 8), 1),
                                     .nodes = SK_MAX(x->conf.n_nodes, 1u),
@@ -49,6 +47,7 @@ struct sk_gather *sk_gather_next(const struct sk_gather *g, uint32_t *side) {
     return g->s->parent == SK_NO_STAGE ? NULL : g->x->s[g->s->parent].gather;
 }
 
+const char *sk_gather_label(const struct sk_gather *g) { return g->s->label; }
 bool sk_gather_ready(const struct sk_gather *g) { return g->s->n_ready > 0; }
 
 /* ---- values ----------------------------------------------------------------------------------------------------------------------------------- */

@@ -114,15 +114,14 @@ struct sk_gathers {
 /* ---- what a gather may ask (gather.c) ------------------------------------------------------------------------------------------------------ */
 
 struct sk_gather_facts {
-    const char *label;
     uint64_t memory_bytes, target_min_bytes, target_max_bytes;
-    uint32_t n_inputs;
     uint32_t tasks;     /* of the stage that can run at once */
     uint32_t by_cpus;   /* the same, by its CPUs alone; at least 1 */
     uint32_t nodes;     /* at least 1 */
     bool spills, parts; /* what does not fit goes to disk; tasks can be given parts of values */
 };
 struct sk_gather_facts sk_gather_facts(const struct sk_gather *g);
+const char *sk_gather_label(const struct sk_gather *g); /* of the stage, for errors */
 /* Bytes of a task of the stage that is input `side`, and of all of them, as far as they are known: those that have not started are guessed by those that have. */
 void sk_gather_expect(const struct sk_gather *g, uint32_t side, uint64_t *task_bytes, uint64_t *all_bytes);
 struct sk_gather *sk_gather_input(const struct sk_gather *g, uint32_t side); /* the gather of that stage, or NULL */
@@ -145,7 +144,7 @@ sk_rc sk_gather_more(struct sk_gather *g, struct sk_kept *k, bool more, struct s
 struct sk_gather_task {
     void *say;
     bool inner;
-    uint32_t node;   /* SK_ANY_NODE */
+    uint32_t node;   /* where it should run, or SK_ANY_NODE; an engine of one node does not look */
     uint64_t origin; /* of what it yields; of an inner one 0 */
     uint32_t work; /* bytes of memory that it needs for its work for a byte of its parts, at most a block; reserved where there is a disk */
     uint32_t hint; /* what the worker is told of how its values are wanted; 0: as the next gather says */

@@ -36,6 +36,7 @@ struct sk_pack_part {     /* of PARTS; they lie one behind the other */
 struct sk_pack_cut {                  /* of CUTS: whole pages; neighbours may share one. The page of a run without rows is of partition 0 */
     uint32_t off64, len64, row, rows; /* row: of its first row, in the run; rows: about, and more than 0 where it has any */
 };
+_Static_assert(offsetof(struct sk_pack_note, first) == sizeof(struct sk_value_note), "it begins as a struct sk_value_note does");
 enum { SK_PACK_NOTE = SK_VALUE_NOTE, SK_PACK_PARTS_MAX = 120, SK_PACK_CUTS_MAX = 60 }; /* of a note: more are more yields */
 
 bool sk_pack_note_ok(struct sk_bytes note); /* whole, and within its bounds */
@@ -55,7 +56,7 @@ bool sk_pack_note_ok(struct sk_bytes note); /* whole, and within its bounds */
  *
  * The hint of a task that gives packs: so many values these (or its runs, each with its sample) should be in, each of as many neighbouring partitions (rows), more where one would have
  * too many parts. */
-enum sk_exec_phase { SK_PHASE_NONE, SK_PHASE_CUT, SK_PHASE_REDUCE, SK_PHASE_MERGE, SK_PHASE_SHARE, SK_PHASE_REST };
+enum sk_pack_phase { SK_PHASE_NONE, SK_PHASE_CUT, SK_PHASE_REDUCE, SK_PHASE_MERGE, SK_PHASE_SHARE, SK_PHASE_REST };
 #define SK_SIDE_BOUNDS UINT32_MAX
 #define SK_SIDE_TOLD (UINT32_MAX - 1)
 static inline bool sk_phase_reduces(uint32_t phase) {
@@ -63,7 +64,7 @@ static inline bool sk_phase_reduces(uint32_t phase) {
 }
 
 struct sk_pack_task {       /* what stands behind the argument of a task (exec.h): five u32 */
-    uint32_t phase;         /* enum sk_exec_phase */
+    uint32_t phase;         /* enum sk_pack_phase */
     uint32_t first, end, n; /* its partitions are first to end - 1 of n; of a merge n is 0 */
     uint32_t
         shared; /* 1 + the input that several reduces of these partitions may share (0: none): the order of their rows begins with it */

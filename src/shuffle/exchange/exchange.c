@@ -21,9 +21,8 @@ static bool fits(const struct sk_gather *g, const struct sk_value_note *head) {
 
 static sk_rc take(struct sk_gather *g, uint32_t side, struct sk_blk *b, struct sk_err *err) {
     struct sk_exchange *e = sk_exchange_of(g);
-    struct sk_gather_facts f = sk_gather_facts(g);
     struct sk_pack *p = sk_pack_of(b);
-    SK_ASSERT(!e->n && side < f.n_inputs && p->kind != SK_PACK_TOLD);
+    SK_ASSERT(!e->n && side < e->n_inputs && p->kind != SK_PACK_TOLD);
     sk_gather_hold(g, b);
     if (p->kind == SK_PACK_SAMPLE) {
         struct sk_blk *late = e->pending[side]; /* its task has failed before its run, and was left out */
@@ -32,8 +31,8 @@ static sk_rc take(struct sk_gather *g, uint32_t side, struct sk_blk *b, struct s
     }
     sk_gather_came(g, b);
     if (!sk_gather_input(g, side)) b->ref.origin = e->packs.n;
-    if (e->cut && !p->sample && !e->pending[side]) return SK_ERR(err, SK_ECORRUPT, "%s: a run came without its sample", f.label);
-    if (!sk_vec_push(&e->packs, TAG, p)) return SK_ERR(err, SK_ENOMEM, "%s: no memory for its packs", f.label);
+    if (e->cut && !p->sample && !e->pending[side]) return SK_ERR(err, SK_ECORRUPT, "%s: a run came without its sample", sk_gather_label(g));
+    if (!sk_vec_push(&e->packs, TAG, p)) return SK_ERR(err, SK_ENOMEM, "%s: no memory for its packs", sk_gather_label(g));
     if (p->sample) { /* it came through the stage that merges, which held it */
         sk_list_del(&p->sample->link);
         sk_gather_hold(g, p->sample);
@@ -82,7 +81,7 @@ static uint32_t count_partitions(const struct sk_exchange *e) {
 
 /* The samples are the input of one task; each run gets room for what it will say of it. */
 static sk_rc ask_for_cuts(struct sk_exchange *e, struct sk_err *err) {
-    const char *label = sk_gather_facts(&e->g).label;
+    const char *label = sk_gather_label(&e->g);
     for (uint32_t i = 0; i < e->packs.n; i++) {
         struct sk_kept *k = sk_gather_resize(&e->g, &e->packs.p[i]->kept, sizeof(struct sk_pack) + e->n * sizeof(struct sk_pack_cut));
         if (!k) return SK_ERR(err, SK_ENOMEM, "%s: no memory for %u parts of a run", label, e->n);
@@ -110,8 +109,7 @@ static sk_rc ask_for_cuts(struct sk_exchange *e, struct sk_err *err) {
 
 static sk_rc ended(struct sk_gather *g, struct sk_err *err) {
     struct sk_exchange *e = sk_exchange_of(g);
-    struct sk_gather_facts f = sk_gather_facts(g);
-    for (uint32_t k = 0; k < f.n_inputs; k++) {
+    for (uint32_t k = 0; k < e->n_inputs; k++) {
         struct sk_blk *late = e->pending[k];
         e->pending[k] = NULL;
         if (late) SK_TRY(sk_gather_drop(g, late, err));
@@ -119,7 +117,7 @@ static sk_rc ended(struct sk_gather *g, struct sk_err *err) {
     e->target = sk_exchange_target(e, e->total);
     e->n = count_partitions(e);
     e->bytes = sk_calloc(TAG, e->n * sizeof *e->bytes);
-    if (!e->bytes) return SK_ERR(err, SK_ENOMEM, "%s: no memory for %u partitions", f.label, e->n);
+    if (!e->bytes) return SK_ERR(err, SK_ENOMEM, "%s: no memory for %u partitions", sk_gather_label(g), e->n);
     sort_by_side(e);
     return e->cut && e->packs.n ? ask_for_cuts(e, err) : sk_reduces_begin(e, err);
 }
@@ -134,7 +132,7 @@ static sk_rc take_cuts(struct sk_exchange *e, const struct sk_pack_note *note, s
         struct sk_pack *p = run < e->packs.n && at < e->n ? e->packs.p[run] : NULL;
         uint64_t behind = ((uint64_t)c->off64 + c->len64) * 64;
         if (!p || behind > sk_pack_blk(p)->ref.bytes || (c->rows && !c->len64) || p->part[at].len64)
-            return SK_ERR(err, SK_ECORRUPT, "%s: its cut task named pages that are not there", sk_gather_facts(&e->g).label);
+            return SK_ERR(err, SK_ECORRUPT, "%s: its cut task named pages that are not there", sk_gather_label(&e->g));
         p->part[at] = *c;
         p->told++;
         if (++at < e->n) continue;
@@ -148,7 +146,7 @@ static sk_rc cut_yielded(struct sk_exchange *e, struct sk_blk *b, const struct s
     if (!note || note->kind != SK_PACK_BOUNDS || e->bounds) {
         SK_TRY(sk_gather_drop(&e->g, b, err));
         if (note && note->kind == SK_PACK_CUTS) return take_cuts(e, note, err);
-        return SK_ERR(err, SK_ECORRUPT, "%s: its cut task yielded something that is neither cuts nor bounds", sk_gather_facts(&e->g).label);
+        return SK_ERR(err, SK_ECORRUPT, "%s: its cut task yielded something that is neither cuts nor bounds", sk_gather_label(&e->g));
     }
     e->bounds = sk_pack_of(b);
     e->bounds->place = &e->bounds;
@@ -159,7 +157,7 @@ static sk_rc cut_yielded(struct sk_exchange *e, struct sk_blk *b, const struct s
 static sk_rc cut_over(struct sk_exchange *e, struct sk_err *err) {
     for (uint32_t i = 0; i < e->packs.n; i++)
         if (e->packs.p[i]->told != e->n)
-            return SK_ERR(err, SK_ECORRUPT, "%s: its cut task has cut run %u into %u partitions of %u", sk_gather_facts(&e->g).label, i,
+            return SK_ERR(err, SK_ECORRUPT, "%s: its cut task has cut run %u into %u partitions of %u", sk_gather_label(&e->g), i,
                           e->packs.p[i]->told, e->n);
     return sk_reduces_begin(e, err);
 }
@@ -195,18 +193,17 @@ static bool needed(const void *say) { /* without its cuts nothing comes, without
 
 static sk_rc over(struct sk_gather *g, void *say, struct sk_err *err) {
     const struct sk_xtask *t = say;
-    if (t->share) return SK_ERR(err, SK_ECORRUPT, "%s: a reduce that has a share has not told what it met", sk_gather_facts(g).label);
+    if (t->share) return SK_ERR(err, SK_ECORRUPT, "%s: a reduce that has a share has not told what it met", sk_gather_label(g));
     return t->t.phase == SK_PHASE_CUT ? cut_over(sk_exchange_of(g), err) : SK_OK;
 }
 
 static sk_rc drop(struct sk_gather *g, struct sk_err *err) {
     struct sk_exchange *e = sk_exchange_of(g);
-    uint32_t n_inputs = sk_gather_facts(g).n_inputs;
     e->running = g->spent = true;
     e->next = e->n;
     g->rest = 0;
     e->piece = e->first_told = e->untold = 0;
-    for (uint32_t k = 0; k < n_inputs; k++) {
+    for (uint32_t k = 0; k < e->n_inputs; k++) {
         struct sk_blk *late = e->pending[k];
         e->pending[k] = NULL;
         e->columns[k] = NULL;
@@ -230,7 +227,7 @@ static void stats(const struct sk_gather *g, struct sk_gather_stats *s) {
     const struct sk_exchange *e = sk_exchange_of(g);
     *s = (struct sk_gather_stats){.by = e->by ? e->by->name : ""};
     s->n[SK_XSTAT_VALUES] = e->values;
-    for (uint32_t k = 0; k < sk_gather_facts(g).n_inputs; k++) s->n[SK_XSTAT_MERGE] = SK_MAX(s->n[SK_XSTAT_MERGE], e->in[k].merge);
+    for (uint32_t k = 0; k < e->n_inputs; k++) s->n[SK_XSTAT_MERGE] = SK_MAX(s->n[SK_XSTAT_MERGE], e->in[k].merge);
     s->n[SK_XSTAT_PACKS] = e->n_came;
     s->n[SK_XSTAT_BYTES] = e->total;
     s->n[SK_XSTAT_DISK] = e->disk_bytes;
@@ -271,7 +268,7 @@ static void destroy(struct sk_gather *g) {
     sk_free(e->at);
     sk_free(e->pending);
     sk_free(e->columns);
-    for (uint32_t k = 0; e->in && k < SK_PLAN_SIDES_MAX && e->in[k].e; k++) sk_free(e->in[k].state);
+    for (uint32_t k = 0; e->in && k < e->n_inputs; k++) sk_free(e->in[k].state);
     sk_free(e->in);
     sk_free(e);
 }
@@ -303,6 +300,7 @@ static bool create(const struct sk_shuffle_ops *by, const struct sk_stage *st, s
     e->g.ops = &sk_exchange_ops;
     e->g.parks = true;
     e->by = by;
+    e->n_inputs = st->n_inputs;
     e->cut = st->exchange.cut;
     e->wanted = st->exchange.n_partitions;
     e->spread = st->exchange.spread;
@@ -310,7 +308,7 @@ static bool create(const struct sk_shuffle_ops *by, const struct sk_stage *st, s
     e->tables = st->exchange.tables;
     e->pending = sk_calloc(TAG, st->n_inputs * sizeof *e->pending);
     e->columns = sk_calloc(TAG, st->n_inputs * sizeof *e->columns);
-    e->in = sk_calloc(TAG, (st->n_inputs + 1) * sizeof *e->in);
+    e->in = sk_calloc(TAG, st->n_inputs * sizeof *e->in);
     for (uint32_t k = 0; e->in && k < st->n_inputs; k++) {
         e->in[k] = (struct sk_shuffle){.by = by, .e = e, .side = k};
         if (by && by->state_bytes && !(e->in[k].state = sk_calloc(TAG, by->state_bytes))) return false;

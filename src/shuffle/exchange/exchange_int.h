@@ -54,6 +54,7 @@ struct sk_shuffle { /* one input of an exchange, as its strategy sees it */
 struct sk_exchange {
     struct sk_gather g;
     const struct sk_shuffle_ops *by;
+    uint32_t n_inputs;
     struct sk_shuffle *in; /* [n_inputs] */
     bool cut, running;     /* running: its reduces are being made; before, its input comes, or the cut task works */
     bool tables;           /* its reduces keep tables in memory of their workers */
@@ -78,7 +79,7 @@ struct sk_exchange {
     SK_VEC(struct sk_pack *) packs;
     SK_VEC(uint32_t) found;
     struct sk_blk **pending;  /* [n_inputs] held: a sample whose run has not come */
-    struct sk_pack **columns; /* [n_inputs] the pack whose columns are shown to who has no rows of this input */
+    struct sk_pack **columns; /* [n_inputs] a pack that gives its columns to each reduce that has no rows of this input */
     struct sk_pack *bounds;
 };
 

@@ -7,11 +7,10 @@
 
 /* It follows from rows alone. */
 uint32_t sk_hot_shared(const struct sk_exchange *e, uint32_t a, uint32_t b) {
-    uint32_t n_inputs = sk_gather_facts(&e->g).n_inputs;
     uint64_t most = 0;
     uint32_t best = 0, at = 0;
-    if (e->spread <= n_inputs) return e->spread;
-    for (uint32_t side = 0; side < n_inputs; side++) { /* packs are in the order of inputs */
+    if (e->spread <= e->n_inputs) return e->spread;
+    for (uint32_t side = 0; side < e->n_inputs; side++) { /* packs are in the order of inputs */
         uint64_t rows = 0;
         for (; at < e->found.n && e->packs.p[e->found.p[at]]->side == side; at++)
             rows += sk_pack_part_of(e->packs.p[e->found.p[at]], a, b).n_rows;

@@ -41,7 +41,7 @@ static void look_at_sizes(struct sk_shuffle *s) {
                                  .slots = f.by_cpus,
                                  .nodes = f.nodes};
     expect(e, s->side, &z.map_bytes, &z.bytes);
-    for (uint32_t k = 0; k < f.n_inputs; k++) {
+    for (uint32_t k = 0; k < e->n_inputs; k++) {
         uint64_t map, all;
         if (k == s->side) continue;
         expect(e, k, &map, &all);
@@ -72,10 +72,6 @@ const struct sk_shuffle_group *sk_shuffle_group(const struct sk_shuffle *s, uint
 
 /* ---- groups ---------------------------------------------------------------------------------------------------------------------------- */
 
-static void keep_rc(struct sk_shuffle *s, sk_rc rc) {
-    if (s->rc == SK_OK) s->rc = rc;
-}
-
 static sk_rc drop_sample(struct sk_merges *m, struct sk_blk **b, struct sk_err *err) {
     struct sk_blk *sample = *b;
     *b = NULL;
@@ -90,7 +86,7 @@ static void free_group(struct sk_open_group *k) {
 static sk_rc make_task(struct sk_merges *m, const struct sk_open_group *k, struct sk_err *err) {
     const struct sk_pack *one = k->packs.p[0];
     struct sk_xtask *say = sk_xtask_new(SK_PHASE_MERGE, one->first, one->first + one->n, 0);
-    if (!say) return SK_ERR(err, SK_ENOMEM, "%s: no memory for a task", sk_gather_facts(&m->g).label);
+    if (!say) return SK_ERR(err, SK_ENOMEM, "%s: no memory for a task", sk_gather_label(&m->g));
     sk_rc rc = sk_gather_task(
         &m->g, &(struct sk_gather_task){.say = say, .node = k->node, .origin = sk_pack_blk(one)->ref.origin, .hint = k->values}, err);
     if (rc != SK_OK) {
@@ -115,13 +111,9 @@ static void end_group(struct sk_shuffle *s, uint32_t i, bool also_one) {
     m->open_bytes -= k->g.bytes;
     for (uint32_t j = 0; j < k->packs.n; j++) rows += sk_pack_blk(k->packs.p[j])->ref.n_rows;
     sk_gather_waits(&m->g, -(int64_t)k->g.bytes, -(int64_t)rows);
-    if (s->rc != SK_OK) {
-    } else if (k->packs.n > 1 || also_one) {
-        s->merge = SK_MAX(s->merge, k->packs.n);
-        keep_rc(s, make_task(m, k, s->err));
-    } else {
-        keep_rc(s, sk_gather_pass(&m->g, sk_pack_blk(k->packs.p[0]), s->err));
-    }
+    bool merge = k->packs.n > 1 || also_one;
+    if (merge) s->merge = SK_MAX(s->merge, k->packs.n);
+    if (s->rc == SK_OK) s->rc = merge ? make_task(m, k, s->err) : sk_gather_pass(&m->g, sk_pack_blk(k->packs.p[0]), s->err);
     free_group(k);
 }
 
@@ -139,10 +131,11 @@ static struct sk_open_group *find_group(struct sk_shuffle *s, uint32_t first, ui
 
 /* With one pack more a partition would be too much for reduces that share it by packs. */
 static bool too_hot(const struct sk_exchange *e, const struct sk_open_group *k, const struct sk_pack *p) {
+    uint64_t most = e->spread ? sk_exchange_most(e) / 2 : 0;
     for (uint32_t i = 0; e->spread && i < p->n; i++) {
         uint64_t sum = p->part[i].len64;
         for (uint32_t j = 0; j < k->packs.n; j++) sum += k->packs.p[j]->part[i].len64;
-        if (sum * 64 > sk_exchange_most(e) / 2) return true;
+        if (sum * 64 > most) return true;
     }
     return false;
 }
@@ -172,7 +165,7 @@ void sk_shuffle_pass(struct sk_shuffle *s) {
     SK_ASSERT(s->now && !s->said);
     s->said = true;
     (void)find_group(s, s->now->first, end_of(s->now), false);
-    if (s->rc == SK_OK) keep_rc(s, sk_gather_pass(&s->m->g, sk_pack_blk(s->now), s->err));
+    if (s->rc == SK_OK) s->rc = sk_gather_pass(&s->m->g, sk_pack_blk(s->now), s->err);
 }
 
 const struct sk_shuffle_group *sk_shuffle_hold(struct sk_shuffle *s, uint32_t values, uint32_t node) {
@@ -186,7 +179,7 @@ const struct sk_shuffle_group *sk_shuffle_hold(struct sk_shuffle *s, uint32_t va
     }
     if (s->rc == SK_OK && !k) k = new_group(s, p->first, end_of(p));
     if (s->rc == SK_OK && !(k && sk_vec_push(&k->packs, TAG, p)))
-        keep_rc(s, SK_ERR(s->err, SK_ENOMEM, "%s: no memory for its input queue", sk_gather_facts(&s->m->g).label));
+        s->rc = SK_ERR(s->err, SK_ENOMEM, "%s: no memory for its input queue", sk_gather_label(&s->m->g));
     if (s->rc != SK_OK) return NULL;
     const struct sk_bref *ref = &sk_pack_blk(p)->ref;
     k->values = values;
@@ -228,8 +221,7 @@ static sk_rc take(struct sk_gather *g, uint32_t side, struct sk_blk *b, struct s
     p->sample = m->sample;
     m->sample = NULL;
     b->ref.origin = m->came++;
-    if (p->kind == SK_PACK_RUN && !p->sample)
-        return SK_ERR(err, SK_ECORRUPT, "%s: a run came without its sample", sk_gather_facts(g).label);
+    if (p->kind == SK_PACK_RUN && !p->sample) return SK_ERR(err, SK_ECORRUPT, "%s: a run came without its sample", sk_gather_label(g));
     s->now = p;
     s->said = false;
     s->rc = SK_OK;

@@ -20,7 +20,7 @@ static bool index_packs(struct sk_exchange *e) {
 }
 
 sk_rc sk_reduces_begin(struct sk_exchange *e, struct sk_err *err) {
-    if (!index_packs(e)) return SK_ERR(err, SK_ENOMEM, "%s: no memory for %u packs", sk_gather_facts(&e->g).label, e->packs.n);
+    if (!index_packs(e)) return SK_ERR(err, SK_ENOMEM, "%s: no memory for %u packs", sk_gather_label(&e->g), e->packs.n);
     e->longest = e->cut ? e->n : e->longest;
     e->g.rest = 0;
     for (uint32_t i = 0; i < e->packs.n; i++) {
@@ -89,12 +89,11 @@ static sk_rc add_columns(struct sk_exchange *e, uint32_t *side, uint32_t to, str
 }
 
 static sk_rc no_memory(const struct sk_exchange *e, struct sk_err *err) {
-    return SK_ERR(err, SK_ENOMEM, "%s: no memory for its input queue", sk_gather_facts(&e->g).label);
+    return SK_ERR(err, SK_ENOMEM, "%s: no memory for its input queue", sk_gather_label(&e->g));
 }
 
 /* The next reduce of partitions a to b - 1; e->piece and e->first_told say whether there is one more of them. */
 static sk_rc make_input(struct sk_exchange *e, uint32_t a, uint32_t b, uint32_t node, struct sk_err *err) {
-    uint32_t n_inputs = sk_gather_facts(&e->g).n_inputs;
     uint32_t side = 0, from = e->piece, to = 0; /* of packs of the shared input; the last one behind those that tell has none */
     struct sk_xtask *say = sk_xtask_new(SK_PHASE_REDUCE, a, b, e->n);
     if (!say) return no_memory(e, err);
@@ -132,14 +131,13 @@ static sk_rc make_input(struct sk_exchange *e, uint32_t a, uint32_t b, uint32_t 
         bool more = p->last > b || e->columns[p->side] == p || ((e->piece || e->first_told) && !spread);
         SK_TRY(sk_gather_more(&e->g, &p->kept, more, err));
     }
-    return add_columns(e, &side, n_inputs, err);
+    return add_columns(e, &side, e->n_inputs, err);
 }
 
 /* No more inputs will be made: what was kept for them all goes when the last task that has it is over. */
 static sk_rc let_go(struct sk_exchange *e, struct sk_err *err) {
-    uint32_t n_inputs = sk_gather_facts(&e->g).n_inputs;
     e->g.spent = true;
-    for (uint32_t k = 0; k < n_inputs; k++) {
+    for (uint32_t k = 0; k < e->n_inputs; k++) {
         struct sk_pack *p = e->columns[k];
         e->columns[k] = NULL;
         if (p) SK_TRY(sk_gather_more(&e->g, &p->kept, false, err));

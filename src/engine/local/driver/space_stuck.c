@@ -84,7 +84,7 @@ void sk_space_stuck(struct sk_local *l, int64_t now) {
         return;
     }
     if (sp->n_io) return;
-    /* A graph's waits for who waits for the graph, without us: nobody's help is awaited. */
+    /* The readers of a graph wait for the graph itself, so none of them will release memory for it: it counts as if nobody could. */
     const struct sk_list *first = sk_list_first(&sp->mem_waits);
     bool alone = (first && sk_container_of(first, struct sk_mem_wait, link)->graph) || !others_may_release(l);
     if (!alone) sp->alone_ns = now;
